@@ -1,0 +1,47 @@
+# Every target makes .venv itself when it is missing or older than pyproject.toml. Another Python: make PYTHON=python3.12 test
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test nightly lint format clean
+
+help:
+	@echo "make demo     derive, evaluate and compare one attention layer; writes build/demo"
+	@echo "make test     the fast test suite"
+	@echo "make lint     ruff check, ruff format --check, mypy --strict"
+	@echo "make format   let ruff rewrite the code"
+	@echo "make nightly  the slow tests"
+	@echo "make clean    remove what the other targets wrote, except $(VENV)"
+
+venv: $(READY)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("netsor needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/netsor demo -o build/demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+nightly: $(READY)
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n $(WORKERS) -m nightly
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find netsor programs tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

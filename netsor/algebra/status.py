@@ -1,0 +1,62 @@
+"""How much of a statement is proved, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from netsor import semantics
+from netsor.algebra.moments import Moments
+from netsor.algebra.pivots import Pivots, acyclic, is_score
+from netsor.ir import Family, Term, postorder
+from netsor.ops import Generator
+from netsor.walks import generic
+
+Level = Literal["proved", "standard", "extrapolated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The level and the theorem; an extrapolation says which step has no written proof."""
+
+    level: Level
+    theorem: str
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.theorem}"
+
+
+ONE_LAYER = "Sakai, Karakida, Imaizumi 2025, Theorem 3.1; docs/theory.md, Lemma 1 and Proposition 3"
+DEEP = "docs/theory.md, Theorem 4"
+NETSOR = "Yang 2019 (Tensor Programs I), Theorem 5.4"
+NETSOR_PLUS = "Yang 2019, Appendix I (Netsor+); Yang 2020 (Tensor Programs III), Theorem 2.10"
+
+
+def status_of(moments: Moments, pivots: Pivots, term: Term, unfresh: Iterable[Family] = ()) -> Status:
+    """`unfresh`: scores accepted without a fresh form because both sides are MatMul outputs of different matrices."""
+    below = postorder(term)
+    scores = [generic(f) for f in below if is_score(Term(f, ()))]
+    keys = {f.key for f in unfresh}
+    if any(s.family.key in keys for s in scores) or not pivots.ordered(scores):
+        return Status("extrapolated", "docs/theory.md, Remark 6: no order of the pivots; fourth moments of the limit")
+    if not scores:
+        moment = any(isinstance(f.op, Generator) and f.width is None for f in below)
+        return Status("standard", NETSOR_PLUS if moment else NETSOR)
+    if not acyclic(dependence(below)):
+        return Status("extrapolated", "docs/theory.md, Remark 5: a matrix is used again after a score that depends on it")
+    later = any(is_score(Term(f, ())) for s in scores for f in postorder(*s.args))
+    return Status("proved", DEEP if later or not is_score(term) else ONE_LAYER)
+
+
+def dependence(families: Iterable[Family]) -> dict[bytes, set[bytes]]:
+    """For each matrix, the matrices that the vectors it acts on depend on, through vectors or scalars."""
+    below: dict[bytes, set[bytes]] = {}
+    graph: dict[bytes, set[bytes]] = {}
+    for family in families:
+        inner = set().union(*(below[c.key] for c, _ in family.children))
+        own = semantics.source(family.op)
+        if own is not None and family.children:
+            graph.setdefault(own, set()).update(inner)
+        below[family.key] = inner | ({own} if own is not None and family.children else set())
+    return graph

@@ -1,0 +1,64 @@
+"""Small checks of what the user hands in, and where it was written."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from netsor.errors import IllFormed
+
+Number: TypeAlias = int | float | Fraction
+
+
+def number(value: Any, what: str = "a constant") -> Number:
+    """An exact or floating number, finite; anything else is refused."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()
+    if getattr(value, "is_Rational", False) and not isinstance(value, int | float | Fraction):
+        value = Fraction(int(value.p), int(value.q))
+    if isinstance(value, Fraction) and value.denominator == 1:
+        value = int(value)
+    exact = getattr(value, "is_number", False) and getattr(value, "is_real", False)  # such as sympy's sqrt(2)
+    if isinstance(value, bool) or not (isinstance(value, int | float | Fraction) or exact):
+        raise IllFormed(
+            "NS309",
+            statement=f"{value!r} as {what}",
+            hypothesis="a program is made of terms and real numbers",
+            repair="use a number, a term, a param(...) or a table(...)",
+        )
+    if not math.isfinite(value):
+        raise IllFormed("NS306", statement=f"{value!r} as {what}", repair="use a finite number")
+    result: Number = value
+    return result
+
+
+def identifier(name: object, what: str) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[^\W\d]\w*", name):
+        raise IllFormed(
+            "NS309",
+            statement=f"{name!r} as the name of {what}",
+            hypothesis="a name is a letter followed by letters, digits and underscores",
+            repair="choose such a name",
+        )
+
+
+def index_error(statement: str, hypothesis: str, repair: str) -> IllFormed:
+    return IllFormed("NS302", statement=statement, hypothesis=hypothesis, repair=repair)
+
+
+def text_of(value: Number) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def caller() -> tuple[str, int] | None:
+    """File and line of the nearest frame outside the library."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith("netsor.") or module.startswith("netsor.programs"):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,105 @@
+"""What can go wrong, and how it is said: the statement, the place, the hypothesis, what would happen, what to write."""
+
+from __future__ import annotations
+
+TITLES = {
+    "NS101": "the score diverges",
+    "NS102": "the score is centred but not fresh",
+    "NS103": "a jump on an atom",
+    "NS104": "normalisation by a scalar that tends to zero",
+    "NS105": "an operation across the width is not coordinatewise",
+    "NS107": "a tie between scores",
+    "NS201": "transposes have no rule yet",
+    "NS202": "a later score shares a pivot with an earlier one",
+    "NS203": "no rule for an infinite plate yet",
+    "NS204": "regularity cannot be certified",
+    "NS301": "one name for two things",
+    "NS302": "an index does not fit",
+    "NS303": "widths do not match",
+    "NS304": "a size or a parameter is unbound",
+    "NS305": "not a covariance",
+    "NS306": "not a finite number",
+    "NS307": "not a mask",
+    "NS308": "an entry outside `where` is used",
+    "NS309": "not a term of the right kind",
+    "NS310": "the program file cannot be used",
+    "NS311": "no such variable or option",
+    "NS401": "the tolerance was not reached",
+    "NS402": "numbers outside their domain",
+    "NS403": "the request is too large",
+}
+
+
+class NetsorError(Exception):
+    """A refusal with a stable code and five parts. `exit_code` is what the command line returns for it."""
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        code: str,
+        *,
+        statement: str = "",
+        place: str = "",
+        hypothesis: str = "",
+        consequence: str = "",
+        repair: str = "",
+    ) -> None:
+        super().__init__(code, statement, place, hypothesis, consequence, repair)
+        self.code = code
+        self.statement, self.place = statement, place
+        self.hypothesis, self.consequence, self.repair = hypothesis, consequence, repair
+        self.diagnostics: list[object] = []  # all findings, where this is the first of several
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.code]
+
+    def parts(self) -> dict[str, str]:
+        """The parts that are there, in the order in which they are read."""
+        named = {
+            "statement": self.statement,
+            "place": self.place,
+            "hypothesis": self.hypothesis,
+            "otherwise": self.consequence,
+            "instead": self.repair,
+        }
+        return {name: text for name, text in named.items() if text}
+
+    def __str__(self) -> str:
+        lines = [f"{self.code}: {self.title}"]
+        for name, text in self.parts().items():
+            first, *rest = text.splitlines()
+            lines.append(f"  {name + ':':<12}{first}")
+            lines += [f"  {'':<12}{line}" for line in rest]
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), *self.args)
+
+
+def _rebuild(kind: type[NetsorError], code: str, *parts: str) -> NetsorError:
+    names = ("statement", "place", "hypothesis", "consequence", "repair")
+    return kind(code, **dict(zip(names, parts, strict=True)))
+
+
+class IllFormed(NetsorError):
+    """The text is not a program, or the request does not fit it."""
+
+    exit_code = 2
+
+
+class OutsideTheorem(NetsorError):
+    """A hypothesis of every theorem that netsor knows fails: there is no limit to print."""
+
+    exit_code = 3
+
+
+class NoRule(OutsideTheorem):
+    """There may be a limit, but netsor has no rule for it (yet)."""
+
+
+class Numerical(NetsorError):
+    """A number could not be computed as asked."""
+
+    exit_code = 4

@@ -1,0 +1,129 @@
+"""The law of one coordinate at width n: the last Gaussian source is integrated out, the rest is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from netsor import semantics
+from netsor.algebra.affine import integrate, last_sources
+from netsor.algebra.moments import Moments
+from netsor.algebra.pivots import is_score
+from netsor.algebra.poly import ONE, Mono, Poly, bind, same, scalar
+from netsor.finite.dense import Dense, Setting, live, shards
+from netsor.ir import Term, apply, make, postorder
+from netsor.numeric.draws import checked_count
+from netsor.numeric.law import Law, Mixture, PointMass, Sampled
+from netsor.numeric.streams import Rng, seed_of
+from netsor.ops import MUL
+from netsor.rules.matmul import MatMul, Sigma2
+from netsor.rules.mean import mean
+
+BATCHES = 16
+
+
+def finite_law(term: Term, *, width: int, runs: int, rng: Rng, progress: Callable[[int], None] | None = None) -> Law:
+    """The law of coordinate 0 of a vector, or of a scalar, without free letters, from `runs` exact runs at width n.
+
+    A variable affine in a source that nothing else depends on is Gaussian given the rest, exactly: its law is a mixture
+    with one N(m, V) a run. Otherwise the law is that of the draws. Replicates are batches of runs.
+    """
+    checked_count("width", width)
+    checked_count("runs", runs)
+    moments = Moments()
+    given = conditional(moments, term)
+    pieces = list(batches(moments, term, given, width, runs, rng, progress))
+    means = np.stack([m for m, _ in pieces])
+    if given is None:
+        return Sampled(means) if np.ptp(means) > 0 else PointMass(float(means.flat[0]))
+    variances = np.stack([v for _, v in pieces])
+    return Mixture(means, variances) if variances.any() else Sampled(means)
+
+
+def batches(
+    moments: Moments,
+    term: Term,
+    given: tuple[Poly, Poly] | None,
+    width: int,
+    runs: int,
+    rng: Rng,
+    progress: Callable[[int], None] | None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(means, variances) of equal batches of runs; what does not fill the last batch is not drawn."""
+    polys = given or (scalar_or_atom(term), Poly())
+    roots = [t for p in polys for m in p for t in (*m.scalars, *m.atoms)]
+    size = max(1, runs // BATCHES)
+    seed = seed_of(rng)
+    for batch in range(min(BATCHES, runs)):
+        parts: list[list[np.ndarray]] = []
+        for shard, count in shards(width, live(roots), size):
+            at = Dense(moments, roots, Setting(width, count, seed, batch * 2**20 + shard), 1)
+            values = [at.poly(p).data[..., 0] for p in polys]
+            parts.append([np.broadcast_to(v, (count,)) for v in np.broadcast_arrays(*values)])
+            if progress is not None:
+                progress(count)
+        yield np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def scalar_or_atom(term: Term) -> Poly:
+    return scalar(term) if term.width is None else Poly((Mono(1, (), (), (term,)),))
+
+
+def conditional(moments: Moments, term: Term) -> tuple[Poly, Poly] | None:
+    """Mean and variance given everything but the last Gaussian sources, in the values at width n; None if there is none."""
+    if is_score(term):
+        return conditional_score(moments, term)
+    if term.width is None:
+        return None
+    poly = moments.expand(term)
+    free = last_sources(moments, poly)
+    return integrate(moments, poly, free, lambda g, h: second(moments, g, h)) if free else None
+
+
+def second(moments: Moments, g: Term, h: Term) -> Poly:
+    """Covariance of a coordinate of W x and W' y given the vectors: sigma^2 n^{-1} <x, y>."""
+    if not isinstance(g.op, MatMul):
+        return semantics.cumulant(g.op, (g, h), moments)
+    return matrix_factor(g, h) * scalar(mean(apply(MUL, g.args[0], h.args[0])))
+
+
+def matrix_factor(g: Term, h: Term) -> Poly:
+    assert isinstance(g.op, MatMul)
+    return scalar(make(Sigma2(g.op.matrix))) * same(g.own, h.own)
+
+
+def conditional_score(moments: Moments, score: Term) -> tuple[Poly, Poly] | None:
+    """n^{-1/2} <l, W r> given l and r is N(0, sigma^2 (n^{-1}|l|^2) (n^{-1}|r|^2)), if nothing else depends on W."""
+    left, right, *_ = score.args
+    product = moments.expand(left) * moments.expand(right)
+    for pivot in dict.fromkeys(a.op for m in product for a in m.atoms if isinstance(a.op, MatMul)):
+        parts = [(m, [a for a in m.atoms if semantics.source(a.op) == pivot.matrix.token]) for m in product]
+        if any(len(mine) != 1 for _, mine in parts):
+            continue
+        others = [t for m, (g,) in parts for t in (*m.scalars, g.args[0], *(a for a in m.atoms if a is not g))]
+        if pivot.matrix.token in {semantics.source(f.op) for f in postorder(*others)}:
+            continue
+        variance = Poly()
+        for m, (g,) in parts:
+            for n, (h,) in parts:
+                q = Mono(n.number, n.bound, n.scalars, (*(a for a in n.atoms if a is not h), h))
+                q = q.apart([*m.bound, *m.letters])
+                h = q.atoms[-1]
+                rest = [a for a in m.atoms if a is not g]
+                coefficient = Poly((Mono(m.number * q.number, (), (*m.scalars, *q.scalars)),))
+                forms = inner(rest, list(q.atoms[:-1])) * inner([g.args[0]], [h.args[0]])
+                variance = variance + bind(coefficient * matrix_factor(g, h) * forms, (*m.bound, *q.bound))
+        return Poly(), variance
+    return None
+
+
+def inner(left: list[Term], right: list[Term]) -> Poly:
+    """n^{-1} <product of left, product of right>."""
+    factors = [*left, *right]
+    if not factors:
+        return ONE
+    term = factors[0]
+    for f in factors[1:]:
+        term = apply(MUL, term, f)
+    return scalar(mean(term))

@@ -1,0 +1,27 @@
+"""Nonlinearities: one file each, a record and the function that users call."""
+
+from netsor.functions.along import hardmax, max_over, mean_over, softmax, sum_over, top_k
+from netsor.functions.clip import clip
+from netsor.functions.cos import cos
+from netsor.functions.elementwise import elementwise
+from netsor.functions.erf import erf
+from netsor.functions.exp import exp
+from netsor.functions.gelu import gelu
+from netsor.functions.leaky_relu import leaky_relu
+from netsor.functions.log import log
+from netsor.functions.norms import layernorm, rmsnorm
+from netsor.functions.relu import relu
+from netsor.functions.sigmoid import sigmoid
+from netsor.functions.sign import sign
+from netsor.functions.silu import silu
+from netsor.functions.sin import sin
+from netsor.functions.softplus import softplus
+from netsor.functions.sqrt import sqrt
+from netsor.functions.step import step
+from netsor.functions.tanh import tanh
+
+__all__ = [
+    "clip", "cos", "elementwise", "erf", "exp", "gelu", "hardmax", "layernorm", "leaky_relu", "log", "max_over",
+    "mean_over", "relu", "rmsnorm", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "step", "sum_over",
+    "tanh", "top_k",
+]  # fmt: skip

@@ -1,0 +1,9 @@
+"""sign(x): -1, 0 or 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsor.ir import Function
+
+sign = Function("sign", np.sign, lambda sp, x: sp.sign(x), features=((0.0, 0.0),), jumps=(0.0,))

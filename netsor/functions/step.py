@@ -1,0 +1,15 @@
+"""step(x): 1 for x > 0, else 0."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsor.ir import Function
+
+step = Function(
+    "step",
+    lambda x: np.where(x > 0, 1.0, 0.0),
+    lambda sp, x: sp.Heaviside(x, 0),
+    features=((0.0, 0.0),),
+    jumps=(0.0,),
+)

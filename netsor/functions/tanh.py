@@ -1,0 +1,9 @@
+"""tanh(x)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsor.ir import Function
+
+tanh = Function("tanh", np.tanh, lambda sp, x: sp.tanh(x), features=((0.0, np.pi / 2),))

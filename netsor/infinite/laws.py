@@ -1,0 +1,87 @@
+"""The law of one coordinate of a vector, or of one scalar, in the limit: atoms left affine are integrated out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from netsor import semantics
+from netsor.algebra.affine import affine_sources, integrate
+from netsor.algebra.pivots import is_score
+from netsor.algebra.scores import score_covariance
+from netsor.infinite.coordinates import Coordinates
+from netsor.infinite.engine import Engine, Sampling
+from netsor.infinite.values import LimitValues
+from netsor.ir import Term
+from netsor.numeric.law import Law, Mixture, PointMass, Sampled
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def law_of(engine: Engine, term: Term, sampling: Sampling) -> Law:
+    """The law of a term without free letters: a mixture of N(m, V) over the runs where some Gaussian atom is affine."""
+    moments = engine.moments
+    if is_score(term):
+        variance = score_covariance(moments, term, term)
+        return mixture(engine, term.args[:2], sampling, lambda at: (0 * at.poly(variance).data, at.poly(variance).data))
+    if term.width is None:
+        return scalar_law(engine, term, sampling)
+    if moments.affine(term):
+        mean, second = moments.expect(term), moments.expect(term, term)
+
+        def given_scores(at: LimitValues) -> Pair:
+            m = at.poly(mean).data
+            return m, at.poly(second).data - m * m
+
+        return mixture(engine, [term], sampling, given_scores)
+    return curved_law(engine, term, sampling)
+
+
+def mixture(
+    engine: Engine, roots: Sequence[Term], sampling: Sampling, given: Callable[[LimitValues], Pair]
+) -> Law:
+    pieces = [given(at) for at, _ in engine.replicates(roots, sampling)]
+    means, variances = (np.stack([np.broadcast_to(p[k], p[1].shape).ravel() for p in pieces]) for k in (0, 1))
+    return as_law(means, variances)
+
+
+def as_law(means: np.ndarray, variances: np.ndarray) -> Law:
+    """A mixture, its rounding below zero removed; a point mass when nothing is random."""
+    variances = np.where(variances > 1e-13 * np.maximum(variances, means * means).max(initial=0.0), variances, 0.0)
+    if not variances.any():
+        if np.ptp(means) <= 1e-12 * np.abs(means).max(initial=0.0):
+            return PointMass(float(means.mean()))
+        return Sampled(means)
+    return Mixture(means, variances)
+
+
+def scalar_law(engine: Engine, term: Term, sampling: Sampling) -> Law:
+    draws = np.stack([at.value(term).data.ravel() for at, _ in engine.replicates([term], sampling)])
+    if not engine.moments.scored(term):
+        return PointMass(float(draws.mean()))
+    return Sampled(draws)
+
+
+def curved_law(engine: Engine, term: Term, sampling: Sampling) -> Law:
+    """A nonlinear variable: the sources that enter affinely are integrated out given draws of the other atoms."""
+    moments = engine.moments
+    poly = moments.expand(term)
+    free = affine_sources(moments, poly)
+    if not free:
+        return Sampled(np.stack([at.value(term).data.ravel() for at in coordinates(engine, [term], sampling)]))
+    mean, variance = integrate(moments, poly, free, lambda g, h: semantics.cumulant(g.op, (g, h), moments))
+    atoms = [a for p in (mean, variance) for m in p for a in m.atoms]
+    pieces = [
+        np.broadcast_arrays(at.poly(mean).data, at.poly(variance).data)
+        for at in coordinates(engine, atoms, sampling, [term])
+    ]
+    means, variances = (np.stack([p[k].ravel() for p in pieces]) for k in (0, 1))
+    return as_law(means, variances)
+
+
+def coordinates(
+    engine: Engine, vectors: Sequence[Term], sampling: Sampling, roots: Sequence[Term] = ()
+) -> Iterator[Coordinates]:
+    for at, normals in engine.replicates(roots, sampling, coordinates=vectors):
+        yield Coordinates(at, vectors, normals)

@@ -1,0 +1,245 @@
+"""Everything that keeps a program from having a limit, said at the place where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from netsor import listing
+from netsor.algebra.moments import Moments
+from netsor.algebra.patterns import patterns, possible
+from netsor.algebra.pivots import Pivots, Use, Violation, is_score, uses
+from netsor.errors import IllFormed, NetsorError, NoRule, OutsideTheorem
+from netsor.infinite.plan import stage_of
+from netsor.infinite.regularity import Regularity
+from netsor.ir import Family, Index, Slot, Term, postorder
+from netsor.rules.matmul import MatMul
+from netsor.symbolic.printing import Text
+from netsor.symbolic.tree import Reader
+from netsor.walks import generic
+
+Severity = Literal["refused", "extrapolated", "lint"]
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding. `refused` keeps the program from having a limit; the others do not."""
+
+    severity: Severity
+    error: NetsorError
+
+    @property
+    def code(self) -> str:
+        return self.error.code
+
+    def __str__(self) -> str:
+        return str(self.error) if self.severity == "refused" else f"{self.severity}: {self.error.hypothesis}" + (
+            f"\n  {'statement:':<12}{self.error.statement}" if self.error.statement else ""
+        )
+
+
+@dataclass
+class Legality:
+    """The checks of one program."""
+
+    variables: Mapping[str, Term]
+    moments: Moments = field(default_factory=Moments)
+
+    @cached_property
+    def regularity(self) -> Regularity:
+        return Regularity(self.moments)
+
+    @cached_property
+    def pivots(self) -> Pivots:
+        return Pivots(self.moments, self.regularity.is_zero)
+
+    @cached_property
+    def names(self) -> listing.Names:
+        return listing.Names(self.variables)
+
+    @cached_property
+    def uses(self) -> list[Use]:
+        return uses(self.variables)
+
+    @cached_property
+    def violations(self) -> list[Violation]:
+        """One for each score that is not fresh throughout, the worst first."""
+        worst: dict[bytes, Violation] = {}
+        order = {"diverges": 0, "not fresh": 1, "extrapolated": 2}
+        for use in self.uses:
+            for v in self.pivots.violations(use):
+                old = worst.get(v.score.family.key)
+                if old is None or order[v.verdict] < order[old.verdict]:
+                    worst[v.score.family.key] = v
+        return list(worst.values())
+
+    @cached_property
+    def unfresh(self) -> tuple[Family, ...]:
+        """Scores accepted without a fresh form."""
+        return tuple(v.score.family for v in self.violations if v.verdict == "extrapolated")
+
+    @cached_property
+    def diagnostics(self) -> list[Diagnostic]:
+        found = [*self.outside_masks(), *self.scores(), *self.stages()]
+        if not any(d.severity == "refused" for d in found):
+            found += [Diagnostic("refused", self.placed(e, f)) for f, e in self.regularity.check(self.variables)]
+        return sorted([*found, *self.lints()], key=lambda d: ("refused", "extrapolated", "lint").index(d.severity))
+
+    # ---- findings
+
+    def scores(self) -> Iterator[Diagnostic]:
+        for v in self.violations:
+            family = v.score.family
+            if v.verdict == "extrapolated":
+                yield Diagnostic(
+                    "extrapolated",
+                    self.placed(
+                        OutsideTheorem(
+                            "NS102",
+                            hypothesis="the score has no fresh form; both sides are MatMul outputs of different matrices, and "
+                            "its limit is extrapolated (docs/theory.md, Remark 6)",
+                        ),
+                        family,
+                    ),
+                )
+                continue
+            yield Diagnostic("refused", self.placed(self.refusal(v), family))
+
+    def refusal(self, v: Violation) -> OutsideTheorem:
+        tied = self.tied(v)
+        where = self.coincidence(v)
+        why = (
+            f"a score needs a fresh form: a matrix that reaches it on one side only{where}; here {tied} "
+            "(docs/theory.md, Lemma 1)"
+        )
+        mean = Text()(Reader(self.moments, self.names).poly(v.mean)) if v.mean else "0"
+        repair = self.repair(v)
+        if v.verdict == "diverges":
+            return OutsideTheorem(
+                "NS101",
+                hypothesis=why,
+                consequence=f"the score grows like √n · m with m = {mean}",
+                repair=repair,
+            )
+        return OutsideTheorem(
+            "NS102",
+            hypothesis=why,
+            consequence="the score is centred, but fluctuations of lower layers enter at the same order: the fourth moment of "
+            "the limit gives a wrong variance",
+            repair=repair,
+        )
+
+    def tied(self, v: Violation) -> str:
+        sources = {
+            f.op.matrix.token: f.op.matrix.name for f in postorder(v.score) if isinstance(f.op, MatMul)
+        }
+        common = set()
+        forms = list(self.pivots.forms(v.term))
+        for pivot, others in forms:
+            if pivot.source in sources and any(pivot.source == source for source, _ in others):
+                common.add(sources[pivot.source])
+        if common:
+            return "both sides depend on " + ", ".join(sorted(common))
+        return "a term of the product has no factor that is a fresh matrix times a vector"
+
+    def coincidence(self, v: Violation) -> str:
+        pairs = [(old, new) for old, new in v.pattern.items() if old != new]
+        if not pairs:
+            return ""
+        shown = {i.name: self.shown(v.score, i) for i in v.score.free}
+        equal = ", ".join(f"{shown.get(str(a), a)} = {shown.get(str(b), b)}" for a, b in pairs)
+        return f", also where {equal}"
+
+    def shown(self, score: Term, letter: Slot) -> str:
+        """A letter of a canonical score as the user wrote it."""
+        found = self.names.of(score)
+        if found is None:
+            return self.names.letter(letter.plate, set())
+        original = next(t for n, t in self.variables.items() if n == found[0])
+        return str(original.slots[score.slots.index(letter)])
+
+    def repair(self, v: Violation) -> str:
+        if any(a != b for a, b in v.pattern.items()):
+            letters = [self.shown(v.score, i) for pair in v.pattern.items() if pair[0] != pair[1] for i in reversed(pair)]
+            return f"if these entries are not needed: dot(..., where=distinct({letters[0]}, {letters[1]})), and mask every use"
+        if v.verdict == "diverges":
+            return "use two independent matrices; or the 1/n score mean(g * h), which has a deterministic limit"
+        return (
+            "use two independent matrices, or a fresh matrix on one side: dot(W @ g, h); a deterministic limit has mean(g * h)"
+        )
+
+    def outside_masks(self) -> Iterator[Diagnostic]:
+        """Entries of a score outside its own mask that are used without one."""
+        for use in self.uses:
+            if use.named or len(use.term.args) < 3:
+                continue
+            mask = use.term.args[2]
+            if any(possible(p, use.masks, mask) for p in patterns(use.term.slots)):
+                error = IllFormed(
+                    "NS308",
+                    hypothesis="entries of a score outside its `where` do not exist, and here some are used",
+                    repair="give the use the same mask: softmax(p, over=j, where=...), sum_over(..., where=...)",
+                )
+                yield Diagnostic("refused", self.placed(error, use.term.family))
+
+    def stages(self) -> Iterator[Diagnostic]:
+        """Scores of different stages that may share a pivot: their law needs a regression that is not there yet."""
+        scores = [generic(f) for f in postorder(*self.variables.values()) if is_score(Term(f, ()))]
+        stage = stage_of(scores)
+        pivots = {s.family.key: set().union(*self.pivots.candidates(s)) for s in scores}
+        for later in scores:
+            for earlier in scores:
+                if stage[earlier.family.key] < stage[later.family.key] and (
+                    pivots[earlier.family.key] & pivots[later.family.key]
+                ):
+                    error = NoRule(
+                        "NS202",
+                        hypothesis=f"it shares a matrix with the earlier score {self.short(earlier)}; given that score the "
+                        "later one is Gaussian with a mean that is not zero, and netsor has no rule for it yet",
+                        consequence="treating the two as independent gives a wrong joint law",
+                        repair="give each layer its own matrices",
+                    )
+                    yield Diagnostic("refused", self.placed(error, later.family))
+                    break
+
+    def lints(self) -> Iterator[Diagnostic]:
+        for use in self.uses:
+            left, right = use.term.args[:2]
+            shared = [i for i in argument_letters(left) if i in argument_letters(right)]
+            if shared:
+                error = IllFormed(
+                    "NS302",
+                    hypothesis="both arguments of dot have the same index: these are diagonal scores only; for all pairs index "
+                    "one side by another letter, as in dot(q, k[j])",
+                )
+                yield Diagnostic("lint", self.placed(error, use.term.family))
+
+    # ---- words
+
+    def short(self, term: Term) -> str:
+        found = self.names.of(term)
+        return found[0] if found else listing.statement(term, self.names)
+
+    def placed(self, error: NetsorError, family: Family) -> NetsorError:
+        """The error with the statement and the place of a family."""
+        term = generic(family)
+        lines = listing.window(self.variables, term)
+        place = "{}:{}".format(*family.origin) + "\n" + lines if family.origin else lines
+        found = self.names.of(term)
+        shown = self.variables[found[0]] if found else term
+        error.statement = listing.statement(shown, self.names, name=found[0] if found else None)
+        error.place = place
+        return error
+
+
+def argument_letters(side: Term) -> tuple[Index, ...]:
+    """Letters of a side of a score that it does not have from a matrix."""
+    of_matrices = set(side.own) if isinstance(side.op, MatMul) else set()
+    return tuple(i for i in side.free if i not in of_matrices)
+
+
+def diagnose(variables: Mapping[str, Term]) -> list[Diagnostic]:
+    """All diagnostics, the refusals first."""
+    return Legality(variables).diagnostics

@@ -1,0 +1,178 @@
+"""Terms as arrays: what the limit and a finite width share. Only the generators differ, and a subclass draws them."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from netsor.algebra.poly import Delta, Poly
+from netsor.errors import IllFormed, Numerical
+from netsor.ir import Index, Slot, Size, Term
+from netsor.numeric.named import Named, combine, contract, extent, named, union
+from netsor.ops import Along, Compare, Const, Generator, Map, Offset, Op, Param, Table
+from netsor.rules.input import Prior
+from netsor.rules.matmul import Sigma2
+from netsor.walks import canonical
+
+
+class Interpreter:
+    """value(term): its array, memoised by family and pattern of letters."""
+
+    def __init__(self) -> None:
+        self._memo: dict[tuple[bytes, tuple[Slot, ...]], Named] = {}
+
+    def value(self, term: Term) -> Named:
+        term, back = canonical(term)
+        key = (term.family.key, term.slots)
+        if key not in self._memo:
+            self._memo[key] = self._value(term)
+        return self._memo[key].relabel(back)
+
+    def _value(self, term: Term) -> Named:
+        op = term.op
+        if isinstance(op, Map):
+            return self.checked(term, combine(op.fn.numpy, *(self.argument(term, a) for a in term.args)))
+        if isinstance(op, Along):
+            return self._along(op, term)
+        if isinstance(op, Generator):
+            return self.generator(term)
+        return entry(op, term)
+
+    def _along(self, op: Along, term: Term) -> Named:
+        (bound,), args = term.open()
+        arrays = [self.argument(term, a) for a in args]
+        over = (*(i for i in union(*(a.over for a in arrays)) if i != bound), bound)
+        axis = len(over) - 1
+        spread = [a.spread(over) for a in arrays]
+        x = np.broadcast_to(spread[0], (*spread[0].shape[:axis], extent(bound.plate), *spread[0].shape[axis + 1 :]))
+        data = op.fn.numpy(x, spread[1] if len(spread) > 1 else None, axis)
+        if not op.keeps:
+            return self.checked(term, Named(over[:-1], data))
+        return self.checked(term, Named(over, data).relabel({bound: term.own[0]}))
+
+    def argument(self, parent: Term, child: Term) -> Named:
+        """The value of a child as its parent needs it."""
+        return self.value(child)
+
+    def generator(self, term: Term) -> Named:
+        raise NotImplementedError
+
+    def checked(self, term: Term, result: Named) -> Named:
+        if not np.isfinite(result.data).all():
+            place = "{}:{}".format(*term.family.origin) if term.family.origin else ""
+            raise Numerical(
+                "NS402",
+                statement=f"{getattr(term.op, 'fn', term.op)} of a value outside its domain",
+                place=place,
+                hypothesis="every function is finite where it is evaluated",
+                consequence="infinite or undefined values would spread through the program",
+                repair="check divisions, logarithms, square roots and exponentials at this statement",
+            )
+        return result
+
+    def poly(self, poly: Poly, out: tuple[Index, ...] = ()) -> Named:
+        """The value of a polynomial over the letters `out`; other letters are summed."""
+        total: Named | None = None
+        for m in poly:
+            factors = [self.value(s) for s in (*m.scalars, *m.atoms)]
+            piece = contract(m.number, factors, out)
+            total = piece if total is None else combine(np.add, total, piece)
+        return named(0.0) if total is None else total
+
+
+@singledispatch
+def entry(op: Op, term: Term) -> Named:
+    """The value of a constant scalar over its letters."""
+    raise NotImplementedError(op)
+
+
+def unbound(name: str) -> IllFormed:
+    return IllFormed(
+        "NS304",
+        statement=f"{name} has no value",
+        hypothesis="a number needs every parameter; a derivation does not",
+        repair=f"bind it: P.at({name}=...)",
+    )
+
+
+@entry.register
+def _(op: Const, term: Term) -> Named:
+    return named(op.value)
+
+
+@entry.register
+def _(op: Size, term: Term) -> Named:
+    return named(extent(op.plate))
+
+
+@entry.register
+def _(op: Param, term: Term) -> Named:
+    if op.value is None:
+        raise unbound(op.name)
+    return named(op.value)
+
+
+@entry.register
+def _(op: Sigma2, term: Term) -> Named:
+    sigma: Any = op.matrix.sigma
+    if isinstance(sigma, Param):
+        if sigma.value is None:
+            raise unbound(sigma.name)
+        sigma = sigma.value
+    return named(float(sigma) ** 2)
+
+
+@entry.register
+def _(op: Table, term: Term) -> Named:
+    if op.values is None:
+        raise unbound(op.name)
+    return table(op.values, term.own)
+
+
+@entry.register
+def _(op: Prior, term: Term) -> Named:
+    if not isinstance(op.input.cov, tuple):
+        raise unbound(f"the covariance of {op.input.name}")
+    return table(op.input.cov, term.own)
+
+
+def table(values: Any, own: tuple[Slot, ...]) -> Named:
+    data = np.asarray(values, dtype=float)[..., None, None]
+    letters = tuple(Index(f"@t{k}", s.plate) for k, s in enumerate(own))
+    wanted = tuple(s.plate.extent or n for s, n in zip(own, data.shape, strict=False))
+    if data.shape[:-2] != wanted:
+        raise IllFormed(
+            "NS305",
+            statement=f"an array of shape {data.shape[:-2]} over plates of sizes {wanted}",
+            repair="give one entry for each member",
+        )
+    return Named(letters, data).relabel(dict(zip(letters, own, strict=True)))
+
+
+def positions(slot: Slot) -> Named:
+    if isinstance(slot, Index):
+        return Named((slot,), np.arange(extent(slot.plate), dtype=float)[:, None, None])
+    return named(slot.at)
+
+
+RELATIONS = {"<": np.less, "<=": np.less_equal, "!=": np.not_equal}
+
+
+@entry.register
+def _(op: Compare, term: Term) -> Named:
+    left, right = map(positions, term.own)
+    return combine(lambda x, y: RELATIONS[op.relation](x, y).astype(float), left, right)
+
+
+@entry.register
+def _(op: Delta, term: Term) -> Named:
+    left, right = map(positions, term.own)
+    return combine(lambda x, y: np.equal(x, y).astype(float), left, right)
+
+
+@entry.register
+def _(op: Offset, term: Term) -> Named:
+    left, right = map(positions, term.own)
+    return combine(np.subtract, left, right)

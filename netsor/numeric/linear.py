@@ -1,0 +1,87 @@
+"""Roots and pseudo-inverses of covariance matrices that may be singular, and quasi-random normals."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from netsor.errors import Numerical
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 1e-11
+"""An eigenvalue below this part of the trace is a rounding error of zero."""
+
+INDEFINITE = -1e-8
+"""An eigenvalue below this part of the trace is not a rounding error."""
+
+
+def psd_root(C: ArrayLike, tol: float = TOLERANCE) -> Array:
+    """R with R R^T = C, eigenvalues below `tol` of the trace counting as 0; exactly sqrt(C) if C is diagonal.
+
+    Shapes: (..., m, m) to (..., m, m); every matrix of the stack has its own trace.
+    Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of its trace.
+    """
+    values, vectors, trace, diagonal = _spectrum(C)
+    kept = np.where(diagonal, values > 0, values > tol * trace)
+    return np.asarray(vectors * np.sqrt(np.where(kept, values, 0))[..., None, :])
+
+
+def psd_pinv(C: ArrayLike, tol: float = TOLERANCE) -> Array:
+    """The Moore-Penrose inverse of C, eigenvalues below `tol` of the trace counting as 0.
+
+    Shapes: (..., m, m) to (..., m, m); every matrix of the stack has its own trace.
+    Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of its trace.
+    """
+    values, vectors, trace, _ = _spectrum(C)
+    kept = values > tol * trace
+    inverse = np.where(kept, 1 / np.where(kept, values, 1), 0)
+    return np.asarray((vectors * inverse[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+
+
+def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Array:
+    """Standard normals at the points of a scrambled Sobol sequence; every point alone is normally distributed.
+
+    The sequence lives on a grid of 2^30 cells a side; their midpoints keep the normals finite (below 6.3).
+
+    Shapes: (dimensions, points), best balanced for points = 2^k.
+    Raises: ValueError above 21201 dimensions.
+    Random: one scrambling, from `rng`.
+    """
+    if dimensions == 0:
+        return np.zeros((0, points))
+    corners = qmc.Sobol(dimensions, bits=30, seed=rng).random_base2(max(points - 1, 0).bit_length())
+    return np.ascontiguousarray(ndtri(corners[:points].T + 2.0**-31))
+
+
+def _spectrum(C: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    """Eigenvalues (..., m), eigenvectors in columns, trace (..., 1), and whether C is diagonal (..., 1).
+
+    A diagonal matrix keeps its order and its digits: its eigenvectors are the unit vectors.
+    """
+    C = np.asarray(C, dtype=np.float64)
+    if not np.isfinite(C).all():
+        raise _refusal("a covariance matrix with an entry that is not finite")
+    unit = np.eye(C.shape[-1])
+    entries = np.diagonal(C, axis1=-2, axis2=-1)
+    diagonal = ~np.any(C * (1 - unit), axis=(-2, -1))
+    values, vectors = np.linalg.eigh((C + np.swapaxes(C, -1, -2)) / 2)
+    values = np.where(diagonal[..., None], entries, values)
+    vectors = np.where(diagonal[..., None, None], unit, vectors)
+    trace = np.abs(entries).sum(axis=-1, keepdims=True)
+    if np.any(values < INDEFINITE * trace):
+        worst = values[values < INDEFINITE * trace].min()
+        raise _refusal(f"a covariance matrix whose most negative eigenvalue is {worst:.6g}")
+    return values, vectors, trace, diagonal[..., None]
+
+
+def _refusal(statement: str) -> Numerical:
+    return Numerical(
+        "NS402",
+        statement=statement,
+        hypothesis="a covariance matrix is finite, and positive semidefinite up to 1e-8 of its trace",
+        consequence="there are no Gaussian variables with these covariances",
+        repair="compute the covariances from the variables themselves; an overflow or a wrong entry shows up here",
+    )

@@ -1,0 +1,137 @@
+"""What can stand at the root of a family of terms, and the record of a nonlinearity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from netsor.checks import Number, text_of
+
+
+class Op:
+    """What stands at the root of a family. Equal `identity` means equal meaning; `label` is the same without the tokens
+    that tell two objects of one name apart, so that orders and random streams do not depend on them."""
+
+    __slots__ = ()
+
+    @property
+    def identity(self) -> str:
+        return repr(self)
+
+    @property
+    def label(self) -> str:
+        return self.identity
+
+
+class Generator(Op):
+    """An operation that makes randomness, or averages it away: the rules of the Tensor Program."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Op):
+    value: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Op):
+    """A named scalar; `value` None until it is bound."""
+
+    name: str
+    value: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Op):
+    """A named constant array over the plates of its own letters. `values` is a nested tuple, or None until bound."""
+
+    name: str
+    values: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Op):
+    """1 where the relation holds between two letters, else 0."""
+
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offset(Op):
+    """The difference i - j of the positions of two letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dual:
+    """Closed forms of Gaussian expectations of f: `mean(m, v)` = E f(X), and `pair(v, w, c)` = E f(X) f(Y), centred."""
+
+    mean: Callable[..., Any]
+    pair: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fn:
+    """A nonlinearity and what every interpreter must know of it.
+
+    numpy    the function on arrays (for one along a plate: `f(x, mask, axis)`, mask None or 0/1)
+    sympy    `sympy(module, *args)`: the expression, given the sympy module
+    linear   positions of the arguments in which it is linear when the others are fixed
+    features unary functions: (place, width), width 0 for a kink or jump, else the distance of the nearest pole
+    jumps    places where a unary function is discontinuous
+    singular values of the last argument at which the function is not finite or not continuous
+    text, latex  templates of the printed form; None prints name(args)
+    dual     closed forms of Gaussian expectations
+    """
+
+    name: str
+    numpy: Callable[..., Any] = field(compare=False)
+    sympy: Callable[..., Any] | None = field(default=None, compare=False)
+    arity: int | None = 1
+    params: tuple[Number, ...] = ()
+    linear: tuple[int, ...] = field(default=(), compare=False)
+    features: tuple[tuple[float, float], ...] = field(default=(), compare=False)
+    jumps: tuple[float, ...] = field(default=(), compare=False)
+    singular: tuple[float, ...] = field(default=(), compare=False)
+    text: str | None = field(default=None, compare=False)
+    latex: str | None = field(default=None, compare=False)
+    dual: Dual | None = field(default=None, compare=False)
+    token: bytes = b""
+
+    def __str__(self) -> str:
+        return self.name + (f"[{', '.join(map(text_of, self.params))}]" if self.params else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Op):
+    """A function of its arguments, coordinate by coordinate."""
+
+    fn: Fn
+
+    @property
+    def identity(self) -> str:
+        return f"Map({self.fn.name}, {self.fn.params}, {self.fn.token.hex()})"
+
+    @property
+    def label(self) -> str:
+        return f"Map({self.fn.name}, {self.fn.params})"
+
+
+@dataclass(frozen=True, slots=True)
+class Along(Op):
+    """A function along one plate, whose letter it binds. `keeps`: the result still has an entry a member (softmax)."""
+
+    fn: Fn
+    keeps: bool
+
+
+ADD = Fn("add", lambda x, y: x + y, lambda sp, x, y: x + y, 2, linear=(0, 1))
+SUB = Fn("sub", lambda x, y: x - y, lambda sp, x, y: x - y, 2, linear=(0, 1))
+MUL = Fn("mul", lambda x, y: x * y, lambda sp, x, y: x * y, 2, linear=(0, 1))
+DIV = Fn("div", lambda x, y: x / y, lambda sp, x, y: x / y, 2, linear=(0,), singular=(0.0,))
+POW = Fn("pow", lambda x, y: x**y, lambda sp, x, y: x**y, 2)
+AND = Fn("and", lambda x, y: x * y, lambda sp, x, y: x * y, 2, text="{} & {}", latex=r"{} \wedge {}")
+OR = Fn("or", lambda x, y: x + y - x * y, lambda sp, x, y: x + y - x * y, 2, text="{} | {}", latex=r"{} \vee {}")
+NOT = Fn("not", lambda x: 1 - x, lambda sp, x: 1 - x, 1, text="~({})", latex=r"\neg ({})")
+ABS = Fn("abs", abs, lambda sp, x: sp.Abs(x), features=((0.0, 0.0),), text="|{}|", latex=r"\left|{}\right|")

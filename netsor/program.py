@@ -1,0 +1,138 @@
+"""A program: named terms. It is a listing, it can be checked, bound, unrolled, and asked for its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from netsor import graph, listing
+from netsor.binding import bind
+from netsor.checks import identifier
+from netsor.errors import IllFormed
+from netsor.ir import Term, postorder
+from netsor.legality import Diagnostic, diagnose
+from netsor.limit import Limit
+from netsor.ops import Generator
+from netsor.rules.input import Input
+from netsor.rules.matmul import MatMul
+from netsor.unroll import unroll
+
+if TYPE_CHECKING:
+    import networkx
+
+
+class Program(Mapping[str, Term]):
+    """A name and the variables of a computation, in the order given.
+
+    `Program("attention", x=x, p=p, y=y)`; `program["p"]` is the term, `str(program)` the listing.
+    Raises: NS301 for one name with two meanings, NS309 for something that is not a term.
+    """
+
+    def __init__(self, name: str, /, **variables: Term) -> None:
+        identifier(name, "a program")
+        self.name = name
+        self._variables: dict[str, Term] = {}
+        for key, term in variables.items():
+            identifier(key, "a variable")
+            if not isinstance(term, Term):
+                raise IllFormed(
+                    "NS309",
+                    statement=f"{key}={type(term).__name__}",
+                    hypothesis="a variable of a program is a term",
+                    repair="for a matrix name its products; for a number use a param(...)",
+                )
+            self._variables[key] = term
+        if not self._variables:
+            raise IllFormed(
+                "NS309",
+                statement=f"Program({name!r})",
+                hypothesis="a program has at least one variable",
+                repair=f"Program({name!r}, y=y)",
+            )
+        check_names(self._variables)
+
+    # ---- a mapping
+
+    def __getitem__(self, name: str) -> Term:
+        if name not in self._variables:
+            raise IllFormed(
+                "NS311",
+                statement=f"{name!r} in program {self.name}",
+                hypothesis="there is no variable of that name",
+                repair="the variables are " + ", ".join(self._variables),
+            )
+        return self._variables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._variables
+
+    def __str__(self) -> str:
+        return listing.listing(self.name, self._variables)
+
+    def __repr__(self) -> str:
+        return f"<Program {self.name}: {', '.join(self._variables)}>"
+
+    def _repr_html_(self) -> str:
+        return listing.html(self.name, self._variables)
+
+    # ---- other programs
+
+    def at(self, **values: Any) -> Program:
+        """The program with plate sizes, parameters and tables bound by name.
+
+        Raises: NS311 for a name that nothing has, NS304 for one that is bound already, NS203 for a plate taken to
+        infinity.
+        """
+        return Program(self.name, **bind(self._variables, values))
+
+    def unroll(self) -> Program:
+        """The same program without plates: one variable for each member, one matrix for each copy, sums written out."""
+        return Program(self.name, **unroll(self._variables))
+
+    # ---- readings
+
+    def graph(self) -> networkx.DiGraph:
+        """The families below the variables as a networkx.DiGraph; see netsor.graph.digraph."""
+        return graph.digraph(self._variables)
+
+    def check(self) -> list[Diagnostic]:
+        """Everything that keeps the program from having a limit, and lints; never raises."""
+        return diagnose(self._variables)
+
+    def limit(self) -> Limit:
+        """The infinite-width limit of every variable. Raises: OutsideTheorem, with the diagnostics of `check`."""
+        return Limit(self.name, self._variables)
+
+
+def check_names(variables: Mapping[str, Term]) -> None:
+    """One name, one meaning: two matrices or vectors of one name would be tied by accident, or kept apart by accident."""
+    tokens: dict[str, bytes] = {}
+    plates: dict[str, Any] = {}
+    for family in postorder(*variables.values()):
+        op = family.op
+        if isinstance(op, Generator):
+            record = op.matrix if isinstance(op, MatMul) else op if isinstance(op, Input) else None
+            if record is not None and tokens.setdefault(record.name, record.token) != record.token:
+                raise IllFormed(
+                    "NS301",
+                    statement=f"two objects named {record.name}",
+                    place="{}:{}".format(*family.origin) if family.origin else "",
+                    hypothesis="a name stands for one matrix or vector: two objects of one name are independent, and would "
+                    "be confused in every formula",
+                    repair=f"make {record.name} once and use it twice (tied), or give the second another name (independent)",
+                )
+        for plate in (*family.plates, *family.bound):
+            if plates.setdefault(plate.name, plate) != plate:
+                raise IllFormed(
+                    "NS301",
+                    statement=f"two plates named {plate.name}, of sizes {plates[plate.name].extent} and {plate.extent}",
+                    place="{}:{}".format(*family.origin) if family.origin else "",
+                    hypothesis="a name stands for one plate",
+                    repair="give the second another name",
+                )

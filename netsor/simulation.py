@@ -1,0 +1,47 @@
+"""Exact draws of a program at finite width."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from netsor.finite.simulate import simulate as shards
+from netsor.numeric.draws import Draws, requested
+from netsor.numeric.streams import Rng
+from netsor.program import Program
+
+
+class OutsideTheoremWarning(UserWarning):
+    """The program is simulated, but no theorem gives it a limit."""
+
+
+def simulate(
+    program: Program,
+    *,
+    width: int,
+    runs: int,
+    rng: Rng = None,
+    outputs: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Draws:
+    """Joint draws of variables at width n: a mapping name -> array, `dims` names the axes.
+
+    outputs: by default every scalar, and coordinate 0 of every vector; `{"y": dict(i=0, coordinates=2)}` picks
+    variables, members and the number of coordinates. Only what these need is drawn. No theorem is needed: a program
+    outside the theorem is simulated with a warning.
+    Shapes: (indices, runs) for a scalar, (indices, runs, coordinates) for a vector.
+    Random: streams keyed by (rng, name of the matrix or vector, shard); the same request gives the same bits.
+    """
+    chosen = requested(program, outputs)
+    refused = [d for d in Program(program.name, **{n: program[n] for n in chosen}).check() if d.severity == "refused"]
+    if refused:
+        warnings.warn(f"{program.name} has no limit that netsor knows: {refused[0]}", OutsideTheoremWarning, stacklevel=2)
+    pieces: list[dict[str, np.ndarray]] = []
+    for count, arrays in shards(chosen, width=width, runs=runs, rng=rng):
+        pieces.append(arrays)
+        if progress is not None:
+            progress(count)
+    return Draws.joined(f"{program.name}: n = {width}, exact, {runs} runs", chosen, pieces)

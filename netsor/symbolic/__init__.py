@@ -1,0 +1,1 @@
+"""Formulas: the algebra read as text, LaTeX and sympy."""

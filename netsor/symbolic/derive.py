@@ -1,0 +1,241 @@
+"""The derived law of each variable: kind, limit, mean, covariance, rule, theorem, status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from netsor import listing
+from netsor.algebra.moments import Moments, gaussian, leaf_of
+from netsor.algebra.pivots import Pivots, is_score
+from netsor.algebra.poly import Poly
+from netsor.algebra.scores import score_covariance
+from netsor.algebra.status import Status, status_of
+from netsor.ir import Family, Term, postorder
+from netsor.ops import Along, Generator
+from netsor.rules.input import Input
+from netsor.symbolic.printing import Latex, Text
+from netsor.symbolic.tree import Reader, Sym, Tree
+
+Kind = Literal["Gaussian", "conditional", "score", "constant", "map"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable of the limit. `print(variable)`, `.latex()`, `.explain()`, and sympy forms of the same formulas.
+
+    kind: Gaussian (affine in Gaussian atoms, constant coefficients), conditional (affine given the scores), score
+    (Gaussian given earlier scores, independent of the Gaussian atoms of every vector), constant, or map.
+    """
+
+    name: str
+    term: Term
+    reader: Reader
+    status: Status
+    context: Derivation
+
+    # ---- what it is
+
+    @cached_property
+    def given(self) -> bool:
+        """Does the law involve (earlier) scores?"""
+        parts = self.term.args[:2] if is_score(self.term) else [self.term]
+        return any(self.moments.scored(t) for t in parts)
+
+    @cached_property
+    def kind(self) -> Kind:
+        if is_score(self.term):
+            return "score"
+        if self.term.width is not None:
+            if not self.moments.affine(self.term):
+                return "map"
+            return "conditional" if self.given else "Gaussian"
+        return "map" if self.given else "constant"
+
+    @property
+    def moments(self) -> Moments:
+        return self.reader.moments
+
+    @property
+    def rule(self) -> str:
+        """The rule that makes the variable: Input, MatMul, Dot, Mean, or Nonlin for a map of others."""
+        op = self.term.op
+        return type(op).__name__ if isinstance(op, Generator) else "LinComb" if self.kind in AFFINE else "Nonlin"
+
+    # ---- formulas as trees
+
+    @cached_property
+    def primed(self) -> Term:
+        return self.term.at({i: i.prime for i in self.term.free})
+
+    def symbol(self, term: Term | None = None) -> Sym:
+        slots = self.term.slots if term is None else term.slots
+        return Sym(self.name, self.reader.kind(self.term), tuple(map(str, slots)))
+
+    @cached_property
+    def limit_tree(self) -> Tree:
+        """Z of the variable (or the scalar's limit) in terms of the variables it is made of."""
+        if isinstance(self.term.op, Generator) and self.term.width is None and not is_score(self.term):
+            return self.reader.poly(self.moments.expect(self.term.args[0]))
+        return self.reader.term(self.term, opened=True)
+
+    @cached_property
+    def mean_poly(self) -> Poly:
+        return self.moments.expect(self.term) if self.term.width is not None else Poly()
+
+    @cached_property
+    def covariance_poly(self) -> Poly | None:
+        """Second moment minus product of means, given the scores; None for a scalar that is no score."""
+        if is_score(self.term):
+            return score_covariance(self.moments, self.term, self.primed)
+        if self.term.width is None:
+            return None
+        second = self.moments.define(leaf_of([self.term, self.primed]))  # one step, even where a name would stop it
+        if second is None:
+            second = self.moments.expect(self.term, self.primed)
+        means = self.mean_poly * self.moments.expect(self.primed)
+        return second + means.scaled(-1)
+
+    @cached_property
+    def covariance_tree(self) -> Tree | None:
+        return None if self.covariance_poly is None else self.reader.poly(self.covariance_poly)
+
+    @cached_property
+    def mean_tree(self) -> Tree:
+        return self.reader.poly(self.mean_poly)
+
+    # ---- sympy
+
+    @cached_property
+    def sympy(self) -> Any:
+        """The limit of the variable as a sympy expression of the variables it is made of."""
+        from netsor.symbolic.sympy_form import to_sympy
+
+        return to_sympy(self.limit_tree)
+
+    @cached_property
+    def mean(self) -> Any:
+        """E Z given the scores, as a sympy expression; 0 for a score."""
+        from netsor.symbolic.sympy_form import to_sympy
+
+        return to_sympy(self.mean_tree)
+
+    @cached_property
+    def cov(self) -> Any:
+        """Cov of the variable at its indices and at primed indices, given the (earlier) scores, as a sympy expression."""
+        from netsor.symbolic.sympy_form import to_sympy
+
+        return None if self.covariance_tree is None else to_sympy(self.covariance_tree)
+
+    # ---- text
+
+    def lines(self, style: Text) -> list[str]:
+        """The statements of the law."""
+        left, right = style(self.symbol()), style(self.symbol(self.primed))
+        if self.kind in ("constant", "map") and self.term.width is None:
+            return [style.equation(left, style(self.limit_tree))]
+        if self.kind == "map":
+            return [style.equation(left, style(self.limit_tree))]
+        assert self.covariance_tree is not None
+        if isinstance(self.term.op, Generator):
+            first = style.law(left, style(self.mean_tree), self.given)
+        else:
+            first = style.equation(left, style(self.limit_tree))
+        return [first, style.covariance(left, right, self.given, style(self.covariance_tree))]
+
+    def __str__(self) -> str:
+        head = f"{self.name}  {self.kind}, {self.rule}, {self.status}"
+        return "\n".join([head, *(f"    {line}" for line in self.lines(Text()))])
+
+    def latex(self) -> str:
+        r"""The statements in LaTeX, joined by `\\`, without dollars."""
+        return r" \\ ".join(self.lines(Latex()))
+
+    def _repr_latex_(self) -> str:
+        return r"$\displaystyle \begin{array}{l}" + self.latex() + r"\end{array}$"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def explain(self) -> str:
+        """The derivation in order: each variable below, its statement, the rule and what it says."""
+        return self.context.explain(self.name)
+
+
+AFFINE = ("Gaussian", "conditional")
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """The derived laws of all variables of one program."""
+
+    variables: Mapping[str, Term]
+    moments: Moments
+    pivots: Pivots
+    unfresh: tuple[Family, ...]
+
+    @cached_property
+    def names(self) -> listing.Names:
+        return listing.Names(self.variables)
+
+    @cached_property
+    def reader(self) -> Reader:
+        return Reader(self.moments, self.names)
+
+    @cached_property
+    def derived(self) -> dict[str, Variable]:
+        return {
+            name: Variable(name, term, self.reader, status_of(self.moments, self.pivots, term, self.unfresh), self)
+            for name, term in self.variables.items()
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(str(v) for v in self.derived.values())
+
+    def explain(self, name: str) -> str:
+        below = {f.key for f in postorder(self.variables[name])}
+        steps = [v for v in self.derived.values() if v.term.family.key in below]
+        out: list[str] = []
+        for k, v in enumerate(steps, 1):
+            out.append(f"{k}. {listing.statement(v.term, self.names, name=v.name)}")
+            out += [f"     {line}" for line in (*self.reasons(v), *v.lines(Text()))]
+        return "\n".join(out)
+
+    def reasons(self, v: Variable) -> Iterable[str]:
+        op = v.term.op
+        if isinstance(op, Input):
+            yield "initial vector" + ("" if gaussian(v.term) else f", coordinates {op.law and op.law.name}")
+        elif is_score(v.term):
+            yield from self.pivot_reasons(v.term)
+        elif isinstance(op, Generator):
+            yield RULES[type(op).__name__]
+        elif v.term.width is not None:
+            yield RULES["LinComb" if v.kind in AFFINE else "Nonlin"]
+        else:
+            yield RULES["Along"] if isinstance(op, Along) else RULES["Map"]
+        yield str(v.status)
+
+    def pivot_reasons(self, score: Term) -> Iterable[str]:
+        sources: dict[bytes, str] = {}
+        for f in postorder(score):
+            token, record = getattr(f.op, "token", None), getattr(f.op, "matrix", None)
+            if record is not None:
+                sources[record.token] = record.name
+            elif token is not None:
+                sources[token] = f.op.name  # type: ignore[attr-defined]
+        pivots = [sorted(sources[s] for s in choices) for choices in self.pivots.candidates(score)]
+        shown = "; ".join(" or ".join(names) for names in dict.fromkeys(map(tuple, pivots)))
+        yield f"DotProduct: every term of the product has a fresh form, with pivot {shown}"
+        yield "given everything else it is Gaussian; it is independent of the Gaussian atoms of every vector"
+
+
+RULES = {
+    "MatMul": "MatMul: centred Gaussian, covariance sigma^2 E[Z^x Z^y]; other matrices and copies are independent",
+    "Mean": "Moment: the average over coordinates tends to the expectation of Z given the scores",
+    "LinComb": "a combination of Gaussian atoms with scalar coefficients",
+    "Nonlin": "Nonlin: the function of the limits, coordinate by coordinate",
+    "Map": "a continuous function of scalars: the function of their limits",
+    "Along": "a function along a plate, of the limits of its entries",
+}

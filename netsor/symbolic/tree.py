@@ -1,0 +1,330 @@
+"""Formulas as small trees, made from terms and polynomials; each printer walks the same tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from netsor.algebra.moments import Moments
+from netsor.algebra.pivots import is_score
+from netsor.algebra.poly import Delta, Expect, Mono, Poly, bind, is_map
+from netsor.checks import Number
+from netsor.ir import Index, Plate, Size, Slot, Term
+from netsor.listing import Names
+from netsor.ops import Along, Compare, Const, Fn, Generator, Map, Offset, Param, Table
+from netsor.rules.input import Input, Prior
+from netsor.rules.matmul import MatMul, Sigma2
+
+Kind = Literal["constant", "size", "sigma", "score", "limit", "vector", "matrix"]
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    value: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A named quantity with indices. kind "score": p°, "limit": the limit of another scalar, "vector": Z^x."""
+
+    name: str
+    kind: Kind = "constant"
+    indices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kronecker:
+    left: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    relation: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """E[product of factors], given the scores or not."""
+
+    factors: tuple[Tree, ...]
+    given: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    matrix: Tree
+    vector: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    base: Tree
+    exponent: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    factors: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plus:
+    terms: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of the body over letters, each with the plate it runs over."""
+
+    letters: tuple[tuple[str, Plate], ...]
+    body: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    fn: Fn
+    args: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """fn along a letter of the body, restricted by a mask; `at` is the entry kept (softmax), or None."""
+
+    fn: Fn
+    letter: tuple[str, Plate]
+    body: Tree
+    mask: Tree | None
+    at: str | None
+
+
+Tree: TypeAlias = (
+    Num | Letter | Sym | Kronecker | Relation | Mean | Product | Power | Times | Plus | Sum | Apply | Reduce
+)
+Env = Mapping[Slot, str]
+
+
+class Reader:
+    """Terms and polynomials of one program as trees; what the user named stays a name."""
+
+    def __init__(self, moments: Moments, names: Names) -> None:
+        self.moments, self.names = moments, names
+
+    # ---- letters
+
+    def show(self, slot: Slot, env: Env) -> str:
+        return env.get(slot) or str(slot)
+
+    def bound(self, letters: Iterable[Index], used: Iterable[Slot], env: Env) -> dict[Slot, str]:
+        """Readable letters for bound ones, apart from every letter in use."""
+        out = dict(env)
+        taken = {self.show(s, env) for s in used}
+        for b in letters:
+            out[b] = self.names.letter(b.plate, taken)
+            taken.add(out[b])
+        return out
+
+    # ---- terms
+
+    def term(self, term: Term, env: Env | None = None, opened: bool = False) -> Tree:
+        """A term as its limit; with `opened`, the root is written out even if it has a name."""
+        env = env or {}
+        found = None if opened else self.names.of(term)
+        if found is not None:
+            name, slots = found
+            indices = tuple(self.show(s, env) for s in slots)
+            return Sym(name, self.kind(term), indices)
+        bound, args = term.open()
+        op = term.op
+        kept = term.own[0] if isinstance(op, Along) and op.keeps else None
+        if isinstance(kept, Index) and not any(kept in a.slots for a in args):
+            env = {**env, bound[0]: self.show(kept, env)}  # softmax_j(p[i,j]): the bound letter is the one that is kept
+        else:
+            env = self.bound(bound, [*term.slots], env)
+        own = tuple(self.show(s, env) for s in term.own)
+        if isinstance(op, Const):
+            return Num(op.value)
+        if isinstance(op, Size):
+            return Sym(op.plate.symbol or f"N_{op.plate.name}", "size")
+        if isinstance(op, Param | Table):
+            return Sym(op.name, "constant", own)
+        if isinstance(op, Compare):
+            return Relation(op.relation, *own)
+        if isinstance(op, Offset):
+            return Plus((Letter(own[0]), Times((Num(-1), Letter(own[1])))))
+        if isinstance(op, Delta):
+            return Kronecker(*own)
+        if isinstance(op, Sigma2):
+            sigma = op.matrix.sigma
+            name = sigma.name if isinstance(sigma, Param) else f"sigma_{op.matrix.name}"
+            return Power(Sym(name, "sigma"), Fraction(2))
+        if isinstance(op, Prior):
+            return Sym(f"K_{op.input.name}", "constant", own)
+        if isinstance(op, Expect):
+            return Mean(tuple(self.term(a, env) for a in args), self.moments.scored(term))
+        if isinstance(op, Input):
+            return Sym(op.name, "vector", own)
+        if isinstance(op, MatMul):
+            return Product(Sym(op.matrix.name, "matrix", own), self.term(args[0], env))
+        if isinstance(op, Generator) and not is_score(term):
+            return Mean(tuple(self.term(a, env) for a in args), self.moments.scored(term))
+        if isinstance(op, Generator):
+            return Apply(DOT, tuple(self.term(a, env) for a in args[:2]))
+        if isinstance(op, Along):
+            return self.along(op, term, bound[0], args, env)
+        assert isinstance(op, Map), op
+        return self.map(op, args, env)
+
+    def along(self, op: Along, term: Term, over: Index, args: Sequence[Term], env: Env) -> Tree:
+        letter = (self.show(over, env), over.plate)
+        mask = self.term(args[1], env) if len(args) > 1 else None
+        body = self.term(args[0], env)
+        if op.fn.name == "sum":
+            return Sum((letter,), body if mask is None else times([mask, body]))
+        return Reduce(op.fn, letter, body, mask, self.show(term.own[0], env) if op.keeps else None)
+
+    def map(self, op: Map, args: Sequence[Term], env: Env) -> Tree:
+        trees = [self.term(a, env) for a in args]
+        match op.fn.name:
+            case "add":
+                return plus(trees)
+            case "sub":
+                return plus([trees[0], times([Num(-1), trees[1]])])
+            case "mul":
+                return times(trees)
+            case "div":
+                return times([trees[0], power(trees[1], Fraction(-1))])
+            case "sqrt":
+                return power(trees[0], Fraction(1, 2))
+            case "pow" if isinstance(trees[1], Num) and isinstance(trees[1].value, int | Fraction):
+                return power(trees[0], Fraction(trees[1].value))
+        return Apply(op.fn, tuple(trees))
+
+    def kind(self, term: Term) -> Kind:
+        if term.width is not None:
+            return "vector"
+        if is_score(term):
+            return "score"
+        return "limit"
+
+    # ---- polynomials
+
+    def poly(self, poly: Poly, env: Env | None = None) -> Tree:
+        """A polynomial with its leaves unfolded down to named variables; terms that tend to zero dropped."""
+        terms = [self.mono(m, env or {}) for m in self.unfolded(self.moments.resolved(poly))]
+        return plus(terms)
+
+    def unfolded(self, poly: Poly) -> Poly:
+        """Leaves of unnamed variables replaced by their definitions."""
+        out = Poly()
+        for m in poly:
+            for k, s in enumerate(m.scalars):
+                if isinstance(s.op, Expect) and not all(self.names.of(a) for a in s.args):
+                    defined = self.moments.define(s)
+                    if defined is not None:
+                        rest = Poly((Mono(m.number, (), (*m.scalars[:k], *m.scalars[k + 1 :]), m.atoms),))
+                        out = out + self.unfolded(bind(rest * defined, m.bound))
+                        break
+            else:
+                out = out + Poly((m,))
+        return out
+
+    def mono(self, m: Mono, env: Env) -> Tree:
+        env = self.bound(m.bound, [s for s in m.letters if s not in m.bound], env)
+        trees = [self.term(s, env) for s in m.scalars]
+        inside = {env[b] for b in m.bound}
+        atoms = [self.term(a, env) for a in m.atoms]
+        outer = [t for t in trees if not inside & letters_in(t)]
+        inner = [t for t in trees if inside & letters_in(t)]
+        if not m.bound:
+            return times([Num(m.number), *outer, *atoms])
+        body = times([*inner, *atoms])
+        return times([Num(m.number), *outer, Sum(tuple((env[b], b.plate) for b in m.bound), body)])
+
+
+DOT = Fn("dot", lambda x, y: x @ y, arity=2)
+
+
+def power(base: Tree, exponent: Fraction) -> Tree:
+    if isinstance(base, Power):
+        return power(base.base, base.exponent * exponent)
+    if isinstance(base, Num) and exponent.denominator == 1 and isinstance(base.value, int | Fraction) and base.value:
+        value = Fraction(base.value) ** int(exponent)
+        return Num(int(value) if value.denominator == 1 else value)
+    if isinstance(base, Times) and exponent.denominator == 1:
+        return times([power(f, exponent) for f in base.factors])
+    return base if exponent == 1 else Power(base, exponent)
+
+
+def times(factors: Sequence[Tree]) -> Tree:
+    """A product, numbers and equal bases collected."""
+    value: Number = 1
+    exponents: dict[Tree, Fraction] = {}
+    todo = list(factors)
+    while todo:
+        f = todo.pop(0)
+        if isinstance(f, Times):
+            todo = [*f.factors, *todo]
+        elif isinstance(f, Num):
+            value = value * f.value
+        else:
+            base, exponent = (f.base, f.exponent) if isinstance(f, Power) else (f, Fraction(1))
+            exponents[base] = exponents.get(base, Fraction(0)) + exponent
+    kept = [b if e == 1 else Power(b, e) for b, e in exponents.items() if e]
+    kept.sort(key=place)
+    if not value:
+        return Num(0)
+    if value != 1 or not kept:
+        kept.insert(0, Num(value))
+    return kept[0] if len(kept) == 1 else Times(tuple(kept))
+
+
+def place(factor: Tree) -> int:
+    """Where a factor stands in a product: deltas, then sizes, then sigmas, then everything else as it comes."""
+    base = factor.base if isinstance(factor, Power) else factor
+    if isinstance(base, Kronecker | Relation):
+        return 0
+    return {"size": 1, "sigma": 2}.get(base.kind, 3) if isinstance(base, Sym) else 3
+
+
+def plus(terms: Sequence[Tree]) -> Tree:
+    flat: list[Tree] = []
+    for t in terms:
+        flat += t.terms if isinstance(t, Plus) else () if t == Num(0) else (t,)
+    return Num(0) if not flat else flat[0] if len(flat) == 1 else Plus(tuple(flat))
+
+
+def letters_in(tree: Tree) -> set[str]:
+    """Letters that occur free in a tree."""
+    match tree:
+        case Sym(indices=indices):
+            return set(indices)
+        case Letter(name):
+            return {name}
+        case Kronecker(left, right) | Relation(_, left, right):
+            return {left, right}
+        case Mean(factors) | Times(factors):
+            return set().union(*map(letters_in, factors))
+        case Product(matrix, vector):
+            return letters_in(matrix) | letters_in(vector)
+        case Power(base):
+            return letters_in(base)
+        case Plus(terms):
+            return set().union(*map(letters_in, terms))
+        case Sum(letters, body):
+            return letters_in(body) - {name for name, _ in letters}
+        case Apply(_, args):
+            return set().union(*map(letters_in, args))
+        case Reduce(_, letter, body, mask, at):
+            inner = letters_in(body) | (letters_in(mask) if mask is not None else set())
+            return (inner - {letter[0]}) | ({at} if at is not None else set())
+    return set()
