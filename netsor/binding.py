@@ -81,9 +81,7 @@ def bind(variables: Mapping[str, Term], values: Mapping[str, Any]) -> dict[str, 
             )
         else:
             tables[name] = value
-    open_tables = {
-        f.op.name: f for f in postorder(*variables.values()) if isinstance(f.op, Table) and f.op.values is None
-    }
+    open_tables = {f.op.name: f for f in postorder(*variables.values()) if isinstance(f.op, Table) and f.op.values is None}
     for name, value in tables.items():
         if name not in open_tables:
             free = sorted({*open_plates, *open_names, *open_tables})

@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from fractions import Fraction
+from types import FrameType
 from typing import Any, TypeAlias
 
 from netsor.errors import IllFormed
@@ -55,10 +56,10 @@ def text_of(value: Number) -> str:
 
 def caller() -> tuple[str, int] | None:
     """File and line of the nearest frame outside the library."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith("netsor.") or module.startswith("netsor.programs"):
             return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None

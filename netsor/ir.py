@@ -40,7 +40,6 @@ from netsor.ops import (
     Table,
 )
 
-
 # --------------------------------------------------------------------------------------------------------- letters
 
 
@@ -57,9 +56,7 @@ class Plate:
 
     def __post_init__(self) -> None:
         identifier(self.name, "a plate")
-        if self.extent is not None and (
-            isinstance(self.extent, bool) or not isinstance(self.extent, int) or self.extent < 1
-        ):
+        if self.extent is not None and (isinstance(self.extent, bool) or not isinstance(self.extent, int) or self.extent < 1):
             raise IllFormed(
                 "NS306",
                 statement=f"Plate({self.name!r}, {self.extent!r})",

@@ -35,8 +35,11 @@ class Diagnostic:
         return self.error.code
 
     def __str__(self) -> str:
-        return str(self.error) if self.severity == "refused" else f"{self.severity}: {self.error.hypothesis}" + (
-            f"\n  {'statement:':<12}{self.error.statement}" if self.error.statement else ""
+        return (
+            str(self.error)
+            if self.severity == "refused"
+            else f"{self.severity}: {self.error.hypothesis}"
+            + (f"\n  {'statement:':<12}{self.error.statement}" if self.error.statement else "")
         )
 
 
@@ -49,7 +52,7 @@ class Legality:
 
     @cached_property
     def regularity(self) -> Regularity:
-        return Regularity(self.moments)
+        return Regularity(self.moments, self.variables)
 
     @cached_property
     def pivots(self) -> Pivots:
@@ -65,15 +68,12 @@ class Legality:
 
     @cached_property
     def violations(self) -> list[Violation]:
-        """One for each score that is not fresh throughout, the worst first."""
-        worst: dict[bytes, Violation] = {}
-        order = {"diverges": 0, "not fresh": 1, "extrapolated": 2}
+        """For each score that is not fresh throughout: all patterns at which it is not, the worst first."""
+        order = ("diverges", "not fresh", "extrapolated")
+        found: dict[bytes, list[Violation]] = {}
         for use in self.uses:
-            for v in self.pivots.violations(use):
-                old = worst.get(v.score.family.key)
-                if old is None or order[v.verdict] < order[old.verdict]:
-                    worst[v.score.family.key] = v
-        return list(worst.values())
+            found.setdefault(use.term.family.key, []).extend(self.pivots.violations(use))
+        return [min(vs, key=lambda v: order.index(v.verdict)) for vs in found.values() if vs]
 
     @cached_property
     def unfresh(self) -> tuple[Family, ...]:
@@ -84,7 +84,7 @@ class Legality:
     def diagnostics(self) -> list[Diagnostic]:
         found = [*self.outside_masks(), *self.scores(), *self.stages()]
         if not any(d.severity == "refused" for d in found):
-            found += [Diagnostic("refused", self.placed(e, f)) for f, e in self.regularity.check(self.variables)]
+            found += [Diagnostic("refused", self.placed(e, f)) for f, e in self.regularity.check()]
         return sorted([*found, *self.lints()], key=lambda d: ("refused", "extrapolated", "lint").index(d.severity))
 
     # ---- findings
@@ -132,9 +132,7 @@ class Legality:
         )
 
     def tied(self, v: Violation) -> str:
-        sources = {
-            f.op.matrix.token: f.op.matrix.name for f in postorder(v.score) if isinstance(f.op, MatMul)
-        }
+        sources = {f.op.matrix.token: f.op.matrix.name for f in postorder(v.score) if isinstance(f.op, MatMul)}
         common = set()
         forms = list(self.pivots.forms(v.term))
         for pivot, others in forms:
@@ -238,8 +236,3 @@ def argument_letters(side: Term) -> tuple[Index, ...]:
     """Letters of a side of a score that it does not have from a matrix."""
     of_matrices = set(side.own) if isinstance(side.op, MatMul) else set()
     return tuple(i for i in side.free if i not in of_matrices)
-
-
-def diagnose(variables: Mapping[str, Term]) -> list[Diagnostic]:
-    """All diagnostics, the refusals first."""
-    return Legality(variables).diagnostics

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
 from netsor.algebra.scores import score_covariance
 from netsor.errors import IllFormed, Numerical
@@ -37,15 +36,13 @@ class Limit(Mapping[str, Variable]):
     Raises: OutsideTheorem with the first refusal; all of them are its `diagnostics`.
     """
 
-    def __init__(self, name: str, variables: Mapping[str, Term]) -> None:
-        legality = Legality(variables)
+    def __init__(self, name: str, legality: Legality) -> None:
         refused = [d.error for d in legality.diagnostics if d.severity == "refused"]
         if refused:
-            refused[0].diagnostics = legality.diagnostics
+            refused[0].diagnostics = list(legality.diagnostics)
             raise refused[0]
-        self.name, self.variables = name, variables
-        self.moments = legality.moments
-        self._derivation = Derivation(variables, legality.moments, legality.pivots, legality.unfresh)
+        self.name, self.variables, self.moments = name, legality.variables, legality.moments
+        self._derivation = Derivation(legality.variables, legality.moments, legality.pivots, legality.unfresh)
         self._engine = Engine(legality.moments)
 
     # ---- formulas
@@ -106,9 +103,7 @@ class Limit(Mapping[str, Variable]):
             return EstimateArray(zero, zero)
         return average(self._engine, [term], lambda at: self._given(at, term), term.free, sampling)
 
-    def covariance(
-        self, name: str, other: str | None = None, *, runs: int = DEFAULT_RUNS, rng: Rng = 0
-    ) -> EstimateArray:
+    def covariance(self, name: str, other: str | None = None, *, runs: int = DEFAULT_RUNS, rng: Rng = 0) -> EstimateArray:
         """Cov of two variables (of one with itself) over the scores and the Gaussian atoms.
 
         Shapes: the indices of the first, then those of the second. Random: scores, from `rng`.
@@ -158,9 +153,7 @@ class Limit(Mapping[str, Variable]):
                 )
             runs *= 2
 
-    def sample(
-        self, runs: int, *, coordinates: int = 1, names: list[str] | None = None, rng: Rng = None
-    ) -> Draws:
+    def sample(self, runs: int, *, coordinates: int = 1, names: list[str] | None = None, rng: Rng = None) -> Draws:
         """Joint draws of the limit: scores of a run, and coordinates that are independent given them.
 
         Shapes: (indices, runs, coordinates) for a vector, (indices, runs) for a scalar.

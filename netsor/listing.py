@@ -393,9 +393,7 @@ def window(variables: Mapping[str, Term], term: Term, around: int = 2) -> str:
     if at is None:
         return ""
     first = max(at - around, 0)
-    return "\n".join(
-        ("> " if k == at else "  ") + found.text for k, found in enumerate(listed[first : at + around + 1], first)
-    )
+    return "\n".join(("> " if k == at else "  ") + found.text for k, found in enumerate(listed[first : at + around + 1], first))
 
 
 def html(name: str, variables: Mapping[str, Term]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from netsor import graph, listing
@@ -10,7 +11,7 @@ from netsor.binding import bind
 from netsor.checks import identifier
 from netsor.errors import IllFormed
 from netsor.ir import Term, postorder
-from netsor.legality import Diagnostic, diagnose
+from netsor.legality import Diagnostic, Legality
 from netsor.limit import Limit
 from netsor.ops import Generator
 from netsor.rules.input import Input
@@ -97,17 +98,21 @@ class Program(Mapping[str, Term]):
 
     # ---- readings
 
+    @cached_property
+    def _legality(self) -> Legality:
+        return Legality(self._variables)
+
     def graph(self) -> networkx.DiGraph:
         """The families below the variables as a networkx.DiGraph; see netsor.graph.digraph."""
         return graph.digraph(self._variables)
 
     def check(self) -> list[Diagnostic]:
         """Everything that keeps the program from having a limit, and lints; never raises."""
-        return diagnose(self._variables)
+        return self._legality.diagnostics
 
     def limit(self) -> Limit:
         """The infinite-width limit of every variable. Raises: OutsideTheorem, with the diagnostics of `check`."""
-        return Limit(self.name, self._variables)
+        return Limit(self.name, self._legality)
 
 
 def check_names(variables: Mapping[str, Term]) -> None:

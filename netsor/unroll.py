@@ -25,9 +25,7 @@ from netsor.rules.matmul import MatMul, Record
 
 Members: TypeAlias = tuple[int, ...]
 Node: TypeAlias = tuple[Family, Members]
-Step: TypeAlias = Generator[
-    Node, Any, Term
-]  # a copy in the making: it yields the nodes it needs, and is sent their copies
+Step: TypeAlias = Generator[Node, Any, Term]  # a copy in the making: it yields the nodes it needs, and is sent their copies
 Column: TypeAlias = dict[Members, float]
 Named = TypeVar("Named", Input, Record)
 
@@ -141,9 +139,7 @@ class Copies(dict[Node, Term]):
             raise unbound(f"the covariance of {op.name}", f"write vector({op.name!r}, ..., cov=...) with an array")
         if op.token not in self.roots:
             places = list(product(*(range(size(p)) for p in plates)))
-            cov = {
-                (i, k): entry(f"cov of {op.name}", op.cov, i + k, [*plates, *plates]) for i in places for k in places
-            }
+            cov = {(i, k): entry(f"cov of {op.name}", op.cov, i + k, [*plates, *plates]) for i in places for k in places}
             self.roots[op.token] = cholesky(cov)
         return self.roots[op.token]
 

@@ -19,9 +19,7 @@ def canonical(term: Term) -> tuple[Term, dict[Slot, Slot]]:
     return term.at(to), {new: old for old, new in to.items()}
 
 
-def rebuild(
-    root: Term, op: Callable[[Op], Op], slot: Callable[[Slot], Slot], memo: dict[bytes, Term]
-) -> Term:
+def rebuild(root: Term, op: Callable[[Op], Op], slot: Callable[[Slot], Slot], memo: dict[bytes, Term]) -> Term:
     """The term with every operation and every letter replaced; `memo` is shared between roots."""
     for family in postorder(root):
         if family.key not in memo:

@@ -82,7 +82,7 @@ def programs(draw: Draw, plates: int = 2, statements: int = 6, sized: bool = Tru
     draft = Draft(letters, lines)
     draft.add("x", initial(draw, draft, "x"))
     kinds = (*KINDS, score, score) if scores else KINDS
-    for name in (f"t{k}" for k in range(draw(st.integers(1, statements)))):
+    for name in (f"t{k}" for k in range(draw(st.integers(2, statements)))):
         piece = draw(st.sampled_from(kinds))(draw, draft, name)
         if piece is not None:
             draft.add(name, piece)
@@ -232,7 +232,6 @@ def score(draw: Draw, draft: Draft, name: str) -> Piece:
 
 
 KINDS = (
-    another,
     matmul,
     matmul,
     combination,
@@ -244,6 +243,7 @@ KINDS = (
     along,
     along,
     moment,
+    another,
 )
 
 

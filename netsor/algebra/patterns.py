@@ -68,9 +68,7 @@ def possible(pattern: Mapping[Slot, Slot], masks: Sequence[Term], against: Term 
         return True
     for values in product(*ranges):
         at = dict(zip(letters, values, strict=True))
-        apart = all(
-            at[s] != at[t] for k, s in enumerate(letters) for t in letters[:k] if s.plate == t.plate
-        )
+        apart = all(at[s] != at[t] for k, s in enumerate(letters) for t in letters[:k] if s.plate == t.plate)
         if apart and all(truth(m.at(dict(pattern)), at) is not False for m in wanted):
             return True
     return False

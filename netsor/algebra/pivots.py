@@ -74,14 +74,13 @@ class Pivots:
                 out.add((pivot.source, tuple(None if s is None else place[s] for s in pivot.letters)))
             self._reach[family.key] = frozenset(out)
         return {
-            (source, tuple(None if k is None else term.slots[k] for k in at))
-            for source, at in self._reach[term.family.key]
+            (source, tuple(None if k is None else term.slots[k] for k in at)) for source, at in self._reach[term.family.key]
         }
 
     def forms(self, m: Mono) -> Iterator[tuple[Pivot, set[Reach]]]:
         """Every atom that can be a pivot, with what the other factors reach."""
-        for k, atom in enumerate(m.atoms):
-            pivot = semantics.pivot(atom.op, atom) if isinstance(atom.op, Generator) else None
+        for k, a in enumerate(m.atoms):
+            pivot = semantics.pivot(a.op, a) if isinstance(a.op, Generator) else None
             if pivot is not None:
                 others = [*m.atoms[:k], *m.atoms[k + 1 :], *([] if pivot.arg is None else [pivot.arg])]
                 yield pivot, set().union(*(self.reach(o) for o in others))
@@ -153,11 +152,7 @@ class Pivots:
 
     def at_distinct_letters(self, poly: Poly) -> Poly:
         """The polynomial where different letters are different members."""
-        keep = [
-            m
-            for m in poly
-            if not any(isinstance(s.op, Delta) and not {*s.own} & {*m.bound} for s in m.scalars)
-        ]
+        keep = [m for m in poly if not any(isinstance(s.op, Delta) and not {*s.own} & {*m.bound} for s in m.scalars)]
         return total(keep)
 
     def candidates(self, score: Term) -> list[set[bytes]]:
@@ -183,8 +178,8 @@ class Pivots:
                     wanted.append(choices)
         before: dict[bytes, set[bytes]] = {}
         for choices in sorted(wanted, key=len):
-            for pivot, others in choices:
-                trial = {**before, pivot: before.get(pivot, set()) | others}
+            for source, factors in choices:
+                trial = {**before, source: before.get(source, set()) | factors}
                 if acyclic(trial):
                     before = trial
                     break
@@ -209,7 +204,7 @@ def meets(a: Reach, b: Reach) -> bool:
 def uses(roots: Mapping[str, Term]) -> list[Use]:
     """Every score with the letters and masks under which it is used, the named ones first."""
     found: dict[tuple[object, ...], Use] = {}
-    todo = [Use(canonical(t)[0], (), True) for t in reversed(roots.values())]
+    todo = [Use(canonical(t)[0], (), True) for t in reversed(list(roots.values()))]
     seen: set[tuple[object, ...]] = set()
     while todo:
         use = todo.pop()
@@ -220,7 +215,7 @@ def uses(roots: Mapping[str, Term]) -> list[Use]:
         score = is_score(use.term)
         if score:
             found[key] = use
-        bound, args = use.term.open()
+        _, args = use.term.open()
         masks = use.masks
         if isinstance(use.term.op, Along) and len(args) > 1:
             masks = (*masks, args[1])

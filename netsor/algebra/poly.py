@@ -141,14 +141,14 @@ def total(terms: Iterable[Mono]) -> Poly:
 
 def normal(m: Mono) -> tuple[Any, ...]:
     """A key that is equal for monomials that differ in their number, the names of bound letters and the order of factors."""
-    names: dict[Slot, object] = {}
-    blind = {b: "" for b in m.bound}
-    for t in sorted(
-        (*m.scalars, *m.atoms),
-        key=lambda t: (t.family.order, [str(blind.get(s, s)) for s in t.slots]),  # type: ignore[call-overload]
-    ):
+    names: dict[Slot, str] = {}
+
+    def blind(t: Term) -> tuple[bytes, list[str]]:
+        return t.family.order, ["" if s in m.bound else str(s) for s in t.slots]
+
+    for t in sorted((*m.scalars, *m.atoms), key=blind):
         for s in t.slots:
-            if s in blind:
+            if s in m.bound:
                 names.setdefault(s, f"#{len(names)}")
 
     def shown(t: Term) -> tuple[Any, ...]:
@@ -177,9 +177,9 @@ def simplify(m: Mono) -> Mono | None:
                 return None
             if right in bound:
                 left, right = right, left
-            if left in bound:
-                bound.remove(left)  # type: ignore[arg-type]
-                to = {left: right}
+            if isinstance(left, Index) and left in bound:
+                bound.remove(left)
+                to: dict[Slot, Slot] = {left: right}
                 scalars = [t.at(to) for t in (*kept, *scalars)]
                 atoms = tuple(a.at(to) for a in atoms)
                 kept = []

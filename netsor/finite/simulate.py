@@ -12,9 +12,7 @@ from netsor.numeric.draws import Output, checked_count
 from netsor.numeric.streams import Rng, seed_of
 
 
-def simulate(
-    outputs: Mapping[str, Output], *, width: int, runs: int, rng: Rng
-) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+def simulate(outputs: Mapping[str, Output], *, width: int, runs: int, rng: Rng) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """Shards (runs of it, arrays), in order. The same request gives the same bits, however it is scheduled."""
     checked_count("width", width)
     checked_count("runs", runs)

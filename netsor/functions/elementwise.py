@@ -41,6 +41,4 @@ def elementwise(
         return np.broadcast_to(np.asarray(evaluate(*args), dtype=float), shape)
 
     places = tuple((float(k), 0.0) for k in (*kinks, *jumps))
-    return Function(
-        name, full, sympy_of, arity, features=places, jumps=tuple(map(float, jumps)), token=secrets.token_bytes(8)
-    )
+    return Function(name, full, sympy_of, arity, features=places, jumps=tuple(map(float, jumps)), token=secrets.token_bytes(8))

@@ -13,7 +13,8 @@ def mean(m: np.ndarray, v: np.ndarray) -> np.ndarray:
     """E relu(X) = m Phi(m/s) + s phi(m/s), X ~ N(m, v), s = sqrt(v)."""
     s = np.sqrt(v)
     h = np.divide(m, s, out=np.zeros(np.broadcast_shapes(np.shape(m), np.shape(s))), where=s > 0)
-    return np.where(s > 0, m * ndtr(h) + s * np.exp(-h * h / 2) / np.sqrt(2 * np.pi), np.maximum(m, 0))
+    smooth: np.ndarray = m * ndtr(h) + s * np.exp(-h * h / 2) / np.sqrt(2 * np.pi)
+    return np.where(s > 0, smooth, np.maximum(m, 0))
 
 
 def pair(v: np.ndarray, w: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -27,7 +28,8 @@ def pair(v: np.ndarray, w: np.ndarray, c: np.ndarray) -> np.ndarray:
     near = angle > 3  # close to r = -1 the two terms cancel: with t = pi - angle, q + r t = sin t - t cos t
     t = np.where(near, np.arcsin(np.minimum(q, 1)), 0.0)
     series = t**3 / 3 * (1 - t**2 / 10 * (1 - t**2 / 28 * (1 - t**2 / 54)))
-    return s * np.where(near, series, direct) / (2 * np.pi)
+    result: np.ndarray = s * np.where(near, series, direct) / (2 * np.pi)
+    return result
 
 
 relu = Function(

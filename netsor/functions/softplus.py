@@ -6,6 +6,4 @@ import numpy as np
 
 from netsor.ir import Function
 
-softplus = Function(
-    "softplus", lambda x: np.logaddexp(x, 0.0), lambda sp, x: sp.log(1 + sp.exp(x)), features=((0.0, np.pi),)
-)
+softplus = Function("softplus", lambda x: np.logaddexp(x, 0.0), lambda sp, x: sp.log(1 + sp.exp(x)), features=((0.0, np.pi),))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsor.algebra.moments import Moments
-from netsor.numeric.joint import Normals
 from netsor.infinite.plan import generators_below, scores_below
 from netsor.infinite.values import LimitValues
 from netsor.ir import Term
+from netsor.numeric.joint import Normals
 from netsor.numeric.linear import sobol_normals
 from netsor.numeric.named import count
 from netsor.numeric.streams import stream
@@ -41,55 +41,45 @@ class Engine:
     ) -> Iterator[tuple[LimitValues, Normals]]:
         """Blocks of equally many runs in which the scores below `roots` can be drawn.
 
-        `coordinates`: vectors of which each run draws one coordinate (many, when there are no scores); the second item
-        yields the normals for them. One replicate stands for a law without randomness.
+        `coordinates`: vectors of which each run draws one coordinate (as many as runs, when there are no scores); the
+        second item yields the normals for them. A law without randomness is one replicate.
+        Random: streams ("limit", .., replicate) for scores and coordinates, ("kernel", family, replicate) for
+        expectations that are averaged over coordinates.
         """
         stages = scores_below([*roots, *coordinates])
         scores = [p for stage in stages for p in stage]
-        vectors = generators_below(coordinates)
-        sizes = [count(p.free) for p in (*scores, *vectors)]
-        place = dict(zip([p.family.key for p in (*scores, *vectors)], np.cumsum([0, *sizes]).tolist(), strict=False))
-        dimensions = sum(sizes)
+        drawn = [*scores, *generators_below(coordinates)]
+        dimensions = sum(count(p.free) for p in drawn)
         runs = block_size(sampling.runs, dimensions)
         blocks = max(REPLICATES, -(-sampling.runs // runs)) if dimensions else 1
-        for r in range(blocks):
-            shape = (runs, 1) if scores else (1, runs)
-            sobol = self.sobol(sampling, dimensions, runs, r) if dimensions <= LARGEST_SOBOL else None
-
-            def normals(
-                term: Term, n: int, r: int = r, sobol: np.ndarray | None = sobol, shape: tuple[int, int] = shape
-            ) -> np.ndarray:
-                start = place[term.family.key]
-                if sobol is not None:
-                    return sobol[start : start + n].reshape(n, *shape)
-                return stream(sampling.seed, "limit", term.family.order, r).standard_normal((n, *shape))
-
-            values = LimitValues(self.moments, stages, normals, level, lambda names, r=r: self.kernel(sampling, names, r))
+        shape = (runs, 1) if scores else (1, runs)
+        replicate = 0
+        while replicate < blocks:
+            normals = self.normals(drawn, dimensions, shape, sampling.seed, replicate)
+            values = LimitValues(self.moments, stages, normals, level, (sampling.seed, replicate))
             yield values, normals
-            if not dimensions and values.sampled:
-                for again in range(1, REPLICATES):
-                    yield (
-                        LimitValues(
-                            self.moments,
-                            stages,
-                            normals,
-                            level,
-                            lambda names, r=again: self.kernel(sampling, names, r),
-                        ),
-                        normals,
-                    )
+            if values.sampled and not dimensions:
+                blocks = REPLICATES  # nothing random but the averages over coordinates: replicate those
+            replicate += 1
 
-    def sobol(self, sampling: Sampling, dimensions: int, runs: int, replicate: int) -> np.ndarray:
-        return sobol_normals(dimensions, runs, stream(sampling.seed, "limit", "sobol", replicate))
+    def normals(
+        self, drawn: Sequence[Term], dimensions: int, shape: tuple[int, int], seed: np.random.SeedSequence, replicate: int
+    ) -> Normals:
+        """Normals (how many, *shape) for each family: scrambled Sobol points in few dimensions, else independent."""
+        if dimensions > LARGEST_SOBOL:
+            return lambda term, n: stream(seed, "limit", term.family.order, replicate).standard_normal((n, *shape))
+        points = sobol_normals(dimensions, max(shape), stream(seed, "limit", "sobol", replicate)) if dimensions else None
+        sizes = [count(p.free) for p in drawn]
+        start = dict(zip([p.family.key for p in drawn], np.cumsum([0, *sizes]).tolist(), strict=False))
 
-    def kernel(self, sampling: Sampling, names: tuple[object, ...], replicate: int) -> np.random.Generator:
-        return stream(sampling.seed, "kernel", *names, replicate)
+        def reserved(term: Term, n: int) -> np.ndarray:
+            assert points is not None
+            return points[start[term.family.key] : start[term.family.key] + n].reshape(n, *shape)
+
+        return reserved
 
 
 def block_size(runs: int, dimensions: int) -> int:
     """Runs of one replicate: a power of two, small enough for memory, at most a sixteenth of all."""
     most = min(max(runs // REPLICATES, 1), max(CELLS // max(dimensions, 1), 16))
     return 1 << (most.bit_length() - 1)
-
-
-__all__ = ["DEFAULT_RUNS", "Engine", "Sampling"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from netsor.infinite.values import LimitValues
 
 CHUNK = 2_000_000  # numbers in one array of quadrature nodes
-LARGEST_PLANE = 2e9  # evaluations in the plane; beyond, quasi-Monte Carlo
+LARGEST_PLANE = 4e8  # evaluations in the plane; beyond, quasi-Monte Carlo
 POINTS = (256, 1024, 4096)  # coordinates of a quasi-Monte Carlo kernel by level
 
 
@@ -69,9 +69,7 @@ def parameters_of(at: LimitValues, x: Term) -> Iterator[Term]:
 class Quadrature:
     """One leaf as a function of one or two Gaussian inputs, on flat arrays: one entry for each letter value and run."""
 
-    def __init__(
-        self, at: LimitValues, leaf: Term, affine: list[Term], curved: list[Term], inputs: list[Term]
-    ) -> None:
+    def __init__(self, at: LimitValues, leaf: Term, affine: list[Term], curved: list[Term], inputs: list[Term]) -> None:
         self.at, self.affine, self.curved, self.inputs = at, affine, curved, inputs
         self.parameters = list(dict.fromkeys(s for x in curved for s in parameters_of(at, x)))
         gaussians = [*inputs, *affine]
@@ -132,7 +130,8 @@ class Quadrature:
         if len(self.inputs) == 1:
             nodes = nodes1(features[0], level, self.cov[0, 0])
         else:
-            nodes = nodes2(*features, level, self.cov[0, 0], self.cov[1, 1], self.cov[0, 1])
+            first, second = features
+            nodes = nodes2(first, second, level, self.cov[0, 0], self.cov[1, 1], self.cov[0, 1])
             if nodes * total > LARGEST_PLANE:
                 raise NotByQuadrature
         step = max(1, CHUNK // nodes)
@@ -144,7 +143,7 @@ class Quadrature:
             if len(self.inputs) == 1:
                 pieces.append(expect1(f, m[0], c[0, 0], features[0], level))
             else:
-                pieces.append(expect2(f, m[0], m[1], c[0, 0], c[1, 1], c[0, 1], *features, level))
+                pieces.append(expect2(f, m[0], m[1], c[0, 0], c[1, 1], c[0, 1], first, second, level))
         return np.concatenate(pieces)
 
     def integrand(self, m: np.ndarray, c: np.ndarray, scalars: np.ndarray) -> Callable[..., np.ndarray]:
@@ -162,8 +161,7 @@ class Quadrature:
             if slope is not None:
                 shifts = [x - m[k][:, None] for k, x in enumerate(u)]
                 mean = [
-                    m[d + k][:, None] + sum(slope[k, q][:, None] * shifts[q] for q in range(d))
-                    for k in range(len(self.affine))
+                    m[d + k][:, None] + sum(slope[k, q][:, None] * shifts[q] for q in range(d)) for k in range(len(self.affine))
                 ]
                 left = c[d:, d:] - np.einsum("kqz,qmz->kmz", slope, c[:d, d:])
                 out = out * isserlis(mean, left[..., None])
@@ -193,7 +191,7 @@ def isserlis(mean: Sequence[np.ndarray], cov: np.ndarray) -> np.ndarray:
     if not mean:
         return np.ones(())
     rest = range(1, len(mean))
-    out = mean[0] * isserlis(mean[1:], cov[1:, 1:])
+    out: np.ndarray = mean[0] * isserlis(mean[1:], cov[1:, 1:])
     for k in rest:
         others = [j for j in rest if j != k]
         out = out + cov[0, k] * isserlis([mean[j] for j in others], cov[np.ix_(others, others)])

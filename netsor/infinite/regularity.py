@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -12,13 +13,14 @@ from netsor.algebra.poly import Poly, constant, is_map
 from netsor.errors import NetsorError, NoRule, OutsideTheorem
 from netsor.infinite.engine import Engine, Sampling
 from netsor.infinite.plan import generators_below
+from netsor.infinite.values import LimitValues
 from netsor.ir import Family, Index, Term, postorder
 from netsor.numeric.joint import dense_covariance
 from netsor.numeric.named import Named
 from netsor.ops import Along, Const, Generator, Map
 from netsor.walks import generic
 
-RUNS = 256  # draws of the scores in which a degenerate value is looked for
+RUNS = 64  # draws of the scores in which a degenerate value is looked for
 ZERO = 1e-12  # relative to the sizes of what cancels
 RANK = 1e-10  # of the trace: a smaller eigenvalue is a deficiency
 
@@ -26,42 +28,39 @@ RANK = 1e-10  # of the trace: a smaller eigenvalue is a deficiency
 class Regularity:
     """Checks of every function of one program, by structure first and in numbers where all sizes are bound."""
 
-    def __init__(self, moments: Moments) -> None:
-        self.moments, self.engine = moments, Engine(moments)
-        self.sampling = Sampling(RUNS, np.random.SeedSequence(0))
+    def __init__(self, moments: Moments, variables: Mapping[str, Term]) -> None:
+        self.moments, self.variables = moments, variables
+
+    @cached_property
+    def draw(self) -> LimitValues:
+        """A few runs of all scores of the program, drawn once for all checks."""
+        sampling = Sampling(RUNS, np.random.SeedSequence(0))
+        at, _ = next(iter(Engine(self.moments).replicates(list(self.variables.values()), sampling)))
+        return at
 
     def is_zero(self, poly: Poly) -> bool:
         """Is the polynomial 0 in every run?"""
         poly = self.moments.resolved(poly)
         if not poly:
             return True
-        values = self.numbers(poly)
-        return values is not None and bool((np.abs(values[0]) <= ZERO * values[1]).all())
-
-    def numbers(self, poly: Poly) -> tuple[np.ndarray, np.ndarray] | None:
-        """Values of a polynomial and the sums of the sizes of its terms; None where something is unbound."""
-        roots = [s for m in poly for s in m.scalars]
-        free = tuple(dict.fromkeys(i for s in roots for i in s.free if not i.name.startswith("#")))
+        free = tuple(i for i in poly.free if isinstance(i, Index))
         try:
-            at, _ = next(iter(self.engine.replicates(roots, self.sampling)))
-            parts = [at.poly(Poly((m,)), free).full(free) for m in poly]
-        except NetsorError:
-            return None
-        parts = np.broadcast_arrays(*parts)
-        return sum(parts[1:], parts[0]), sum((np.abs(p) for p in parts[1:]), np.abs(parts[0]))
+            parts = np.broadcast_arrays(*(self.draw.poly(Poly((m,)), free).full(free) for m in poly))
+        except NetsorError:  # something is unbound: only structure can tell
+            return False
+        return bool((np.abs(sum(parts)) <= ZERO * sum(map(np.abs, parts))).all())
 
     def value(self, term: Term) -> Named | None:
         """The value of a scalar over its letters and runs; None where it cannot be computed (yet)."""
         try:
-            at, _ = next(iter(self.engine.replicates([term], self.sampling)))
-            return at.value(term)
+            return self.draw.value(term)
         except NetsorError:
             return None
 
     # ---- one statement
 
-    def check(self, variables: Mapping[str, Term]) -> Iterator[tuple[Family, NetsorError]]:
-        for family in postorder(*variables.values()):
+    def check(self) -> Iterator[tuple[Family, NetsorError]]:
+        for family in postorder(*self.variables.values()):
             term = generic(family)
             op = family.op
             if isinstance(op, Map):
@@ -142,9 +141,7 @@ class Regularity:
     def composed(self, arg: Term) -> NetsorError | None:
         """A jump of a nonlinear function: fine where the Gaussians below are nondegenerate and no Moment moves it."""
         moments = [
-            f
-            for f in postorder(arg)
-            if isinstance(f.op, Generator) and f.width is None and not self.moments.scored(generic(f))
+            f for f in postorder(arg) if isinstance(f.op, Generator) and f.width is None and not self.moments.scored(generic(f))
         ]
         if not moments and self.nondegenerate(arg):
             return None
@@ -162,9 +159,8 @@ class Regularity:
         for pattern in generators_below([arg]):
             groups.setdefault(semantics.source(pattern.op), []).append(pattern)
         try:
-            at, _ = next(iter(self.engine.replicates([arg], self.sampling)))
             for patterns in groups.values():
-                values = np.linalg.eigvalsh(dense_covariance(at, patterns, self.covariance))
+                values = np.linalg.eigvalsh(dense_covariance(self.draw, patterns, self.covariance))
                 if (values[..., 0] <= RANK * values.sum(-1)).any():
                     return False
         except NetsorError:
@@ -199,7 +195,6 @@ class Regularity:
             consequence="which one is chosen is decided by fluctuations of size n^{-1/2}, at every width",
             repair="use softmax, or scores whose differences have positive variance (1/sqrt(n) scaling)",
         )
-
 
     def apart(self, value: Named, over: Index) -> bool:
         """Do any two entries along a letter differ, in every run?"""

@@ -36,6 +36,6 @@ def sample(
             last = coordinates if term.width is not None else 1
             return stream(seed, "sample", term.family.order, block).standard_normal((k, n, last))
 
-        at = LimitValues(moments, stages, normals, 1, lambda names, b=block: stream(seed, "kernel", *names, b))
+        at = LimitValues(moments, stages, normals, 1, (seed, block))
         draw = Coordinates(at, vectors, normals)
         yield n, {name: o.array(draw.value(o.term), n) for name, o in outputs.items()}

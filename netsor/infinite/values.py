@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,14 +11,15 @@ from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import Expect, Poly
 from netsor.algebra.scores import score_covariance
-from netsor.numeric.joint import Normals, draw_jointly
 from netsor.infinite.kernels import kernel
 from netsor.infinite.plan import generators_below
-from netsor.numeric.demand import instance
 from netsor.ir import Term
+from netsor.numeric.demand import instance
 from netsor.numeric.interpreter import Interpreter
+from netsor.numeric.joint import Normals, draw_jointly
 from netsor.numeric.linear import sobol_normals
 from netsor.numeric.named import Named, combine, count
+from netsor.numeric.streams import stream
 from netsor.ops import Generator
 
 
@@ -31,12 +32,12 @@ class LimitValues(Interpreter):
         stages: Sequence[Sequence[Term]],
         normals: Normals,
         level: int,
-        streams: Callable[[tuple[object, ...]], np.random.Generator],
+        kernels: tuple[np.random.SeedSequence, int],
     ) -> None:
         super().__init__()
         self.moments, self.level = moments, level
         self.integrated = self.sampled = False  # did a quadrature, did a quasi-Monte Carlo kernel contribute?
-        self._streams = streams
+        self._kernels = kernels
         self._normals = normals
         self._todo = [list(stage) for stage in stages]
         self._scores: dict[bytes, tuple[Term, Named]] = {}
@@ -92,9 +93,6 @@ class LimitValues(Interpreter):
         for pattern in generators_below(leaf.args):
             place[pattern.family.key] = dimensions
             dimensions += count(pattern.free)
-        z = sobol_normals(dimensions, points, self._streams((leaf.family.order,)))
+        seed, replicate = self._kernels
+        z = sobol_normals(dimensions, points, stream(seed, "kernel", leaf.family.order, replicate))
         return lambda term, n: z[place[term.family.key] : place[term.family.key] + n, None, :]
-
-    @property
-    def runs(self) -> int:
-        return max((v.data.shape[-2] for _, v in self._scores.values()), default=1)

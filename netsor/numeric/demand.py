@@ -9,9 +9,7 @@ from netsor.ops import Generator
 from netsor.walks import canonical
 
 
-def demanded(
-    roots: Iterable[Term], wanted: Callable[[Term], bool], below: Callable[[Term], Sequence[Term]]
-) -> list[Term]:
+def demanded(roots: Iterable[Term], wanted: Callable[[Term], bool], below: Callable[[Term], Sequence[Term]]) -> list[Term]:
     """For each family of wanted terms that the roots reach, its least general common pattern, in order of families.
 
     `below` says where the walk goes from a term. y[0] alone asks for p[a,0,j]; y[0] and y[1] together for p[a,i,j].

@@ -60,9 +60,7 @@ class Draws(Mapping[str, np.ndarray]):
         return "\n".join([self.title, *shown])
 
     @classmethod
-    def joined(
-        cls, title: str, outputs: Mapping[str, Output], shards: Sequence[Mapping[str, np.ndarray]]
-    ) -> Draws:
+    def joined(cls, title: str, outputs: Mapping[str, Output], shards: Sequence[Mapping[str, np.ndarray]]) -> Draws:
         axes = {name: len(o.term.free) for name, o in outputs.items()}
         arrays = {name: np.concatenate([s[name] for s in shards], axis=axes[name]) for name in outputs}
         return cls(title, arrays, {name: o.dims for name, o in outputs.items()})

@@ -9,7 +9,7 @@ import numpy as np
 
 from netsor.algebra.poly import Delta, Poly
 from netsor.errors import IllFormed, Numerical
-from netsor.ir import Index, Slot, Size, Term
+from netsor.ir import Index, Size, Slot, Term
 from netsor.numeric.named import Named, combine, contract, extent, named, union
 from netsor.ops import Along, Compare, Const, Generator, Map, Offset, Op, Param, Table
 from netsor.rules.input import Prior

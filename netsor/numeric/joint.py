@@ -8,6 +8,7 @@ import numpy as np
 
 from netsor.algebra.moments import Moments
 from netsor.algebra.poly import Delta, Expect, Mono, Poly
+from netsor.checks import Number
 from netsor.errors import Numerical
 from netsor.ir import Index, Slot, Term
 from netsor.numeric.interpreter import Interpreter
@@ -32,9 +33,7 @@ def draw_jointly(
     Terms that are uncorrelated are drawn apart; one alone is drawn factor by factor where its covariance is a product
     over disjoint groups of letters; the rest by one dense root.
     """
-    pairs = [
-        (x, y) for x, g in enumerate(terms) for y, h in enumerate(terms[:x]) if covariance(g, primed(h))
-    ]
+    pairs = [(x, y) for x, g in enumerate(terms) for y, h in enumerate(terms[:x]) if covariance(g, primed(h))]
     out: dict[int, Named] = {}
     for group in connected(len(terms), pairs):
         members = [terms[k] for k in group]
@@ -64,10 +63,7 @@ def draw_dense(at: Interpreter, terms: Sequence[Term], covariance: Covariance, n
     root = psd_root(dense_covariance(at, terms, covariance))
     z = np.concatenate([normals(t, size) for t, size in zip(terms, sizes, strict=True)])
     values = np.split(multiply(root, z), np.cumsum(sizes)[:-1])
-    return [
-        Named(t.free, v.reshape(*(count([i]) for i in t.free), *v.shape[1:]))
-        for t, v in zip(terms, values, strict=True)
-    ]
+    return [Named(t.free, v.reshape(*(count([i]) for i in t.free), *v.shape[1:])) for t, v in zip(terms, values, strict=True)]
 
 
 def dense_covariance(at: Interpreter, terms: Sequence[Term], covariance: Covariance) -> np.ndarray:
@@ -147,7 +143,7 @@ def apply_root(value: Named, batch: Sequence[Index], group: Sequence[Index], roo
 Block = tuple[tuple[Index, ...], tuple[Index, ...], list[Term]]
 
 
-def factors(moments: Moments, poly: Poly, letters: tuple[Index, ...]) -> tuple[object, list[Block], list[Term]] | None:
+def factors(moments: Moments, poly: Poly, letters: tuple[Index, ...]) -> tuple[Number, list[Block], list[Term]] | None:
     """A one-term covariance as number * product of factors over disjoint groups of letters.
 
     Each block: the letters on which the factor is diagonal, the letters it couples, its scalars.
@@ -183,9 +179,7 @@ def factors(moments: Moments, poly: Poly, letters: tuple[Index, ...]) -> tuple[o
     for g in dict.fromkeys(group[i] for i in letters if i not in diagonal):
         mine = [(t, s) for t, s in coupled if (t - diagonal) & g]
         batch = {i for t, _ in mine for i in t & diagonal}
-        blocks.append(
-            (tuple(i for i in letters if i in batch), tuple(i for i in letters if i in g), [s for _, s in mine])
-        )
+        blocks.append((tuple(i for i in letters if i in batch), tuple(i for i in letters if i in g), [s for _, s in mine]))
     alone = [(t, s) for t, s in coupled if not t - diagonal]
     if alone:
         batch = {i for t, _ in alone for i in t}
@@ -203,9 +197,10 @@ def is_diagonal(moments: Moments, scalar: Term, letter: Index) -> bool:
     if not isinstance(scalar.op, Expect):
         return False
     defined = moments.define(scalar)
-    return defined is not None and all(has_delta(m, pair) or any(
-        is_diagonal(moments, s, letter) for s in m.scalars if isinstance(s.op, Expect)
-    ) for m in defined)
+    return defined is not None and all(
+        has_delta(m, pair) or any(is_diagonal(moments, s, letter) for s in m.scalars if isinstance(s.op, Expect))
+        for m in defined
+    )
 
 
 def has_delta(m: Mono, pair: set[Slot]) -> bool:

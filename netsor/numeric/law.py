@@ -150,9 +150,7 @@ class Law(ABC):
 
     def wasserstein1(self, other: Law) -> Estimate:
         """∫ |F - G| dt, which is E|X - c| where one law is a constant c."""
-        return (
-            other.wasserstein1(self) if isinstance(other, PointMass) else statistics.wasserstein1_between(self, other)
-        )
+        return other.wasserstein1(self) if isinstance(other, PointMass) else statistics.wasserstein1_between(self, other)
 
     def window(self, deviations: float = _TAILS) -> statistics.Window:
         """The part of the line that lies within so many standard deviations of a run."""

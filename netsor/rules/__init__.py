@@ -2,7 +2,7 @@
 
 from netsor.rules.dot import Dot, dot
 from netsor.rules.input import Input, Law, vector
-from netsor.rules.matmul import Matrix, MatMul, matrix
+from netsor.rules.matmul import MatMul, Matrix, matrix
 from netsor.rules.mean import Mean, mean
 
 __all__ = ["Dot", "Input", "Law", "MatMul", "Matrix", "Mean", "dot", "matrix", "mean", "vector"]

@@ -89,9 +89,7 @@ class Sigma2(Op):
         return repr(Sigma2(replace(self.matrix, token=b"")))
 
 
-def matrix(
-    name: str, *indices: Index, sigma: Number | Term = 1, shape: tuple[Width, Width] = (Width(), Width())
-) -> Matrix:
+def matrix(name: str, *indices: Index, sigma: Number | Term = 1, shape: tuple[Width, Width] = (Width(), Width())) -> Matrix:
     """A random matrix with entries N(0, sigma^2 / columns), one independent copy for each value of its indices.
 
     shape: (rows, columns), two widths. sigma: a number, or param("sigma").

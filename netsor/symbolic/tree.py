@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
-from netsor.algebra.poly import Delta, Expect, Mono, Poly, bind, is_map
+from netsor.algebra.poly import Delta, Expect, Mono, Poly, bind
 from netsor.checks import Number
 from netsor.ir import Index, Plate, Size, Slot, Term
 from netsor.listing import Names
@@ -107,9 +107,7 @@ class Reduce:
     at: str | None
 
 
-Tree: TypeAlias = (
-    Num | Letter | Sym | Kronecker | Relation | Mean | Product | Power | Times | Plus | Sum | Apply | Reduce
-)
+Tree: TypeAlias = Num | Letter | Sym | Kronecker | Relation | Mean | Product | Power | Times | Plus | Sum | Apply | Reduce
 Env = Mapping[Slot, str]
 
 

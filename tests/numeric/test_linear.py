@@ -24,9 +24,7 @@ def trace(C: np.ndarray) -> np.ndarray:
     return np.trace(C, axis1=-2, axis2=-1)[..., None, None]
 
 
-grams = st.builds(
-    gram, st.integers(0, 2**32), st.integers(0, 5), st.integers(1, 5), st.sampled_from([(), (3,), (2, 3)])
-)
+grams = st.builds(gram, st.integers(0, 2**32), st.integers(0, 5), st.integers(1, 5), st.sampled_from([(), (3,), (2, 3)]))
 
 
 @given(grams)

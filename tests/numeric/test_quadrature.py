@@ -86,9 +86,7 @@ SMOOTH = {
 def rms(f, m, s):
     """The scale of an error: sqrt(E f(U)^2), to a few digits."""
     z = np.linspace(-12, 12, 4001)
-    return np.sqrt(
-        np.sum(f(np.asarray(m)[..., None] + np.asarray(s)[..., None] * z) ** 2 * pdf(z), axis=-1) * (z[1] - z[0])
-    )
+    return np.sqrt(np.sum(f(np.asarray(m)[..., None] + np.asarray(s)[..., None] * z) ** 2 * pdf(z), axis=-1) * (z[1] - z[0]))
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -360,9 +358,7 @@ def test_numbers_outside_their_domain(bad):
         expect2(np.multiply, 0, bad[0], 1, bad[1], 0)
 
 
-@pytest.mark.parametrize(
-    "bad", [(1, 1, 1.001), (1, 1, np.nan), (1, 1, -np.inf), (0, 1, 0.1), (0, 0, 1), (1e-300, 0, 1)]
-)
+@pytest.mark.parametrize("bad", [(1, 1, 1.001), (1, 1, np.nan), (1, 1, -np.inf), (0, 1, 0.1), (0, 0, 1), (1e-300, 0, 1)])
 def test_not_a_covariance(bad):
     with pytest.raises(Numerical, match="covariance"):
         expect2(np.multiply, 0, 0, *bad)
