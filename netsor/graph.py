@@ -8,7 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from netsor.ir import Term, postorder
-from netsor.listing import Names, Part, Site, indexed, spell
+from netsor.listing import Part, Site, indexed, spell
+from netsor.names import Names
 from netsor.rules.matmul import MatMul
 from netsor.walks import generic
 

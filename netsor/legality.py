@@ -15,6 +15,7 @@ from netsor.errors import IllFormed, NetsorError, NoRule, OutsideTheorem
 from netsor.infinite.plan import stage_of
 from netsor.infinite.regularity import Regularity
 from netsor.ir import Family, Index, Slot, Term, postorder
+from netsor.names import Names
 from netsor.rules.matmul import MatMul
 from netsor.symbolic.printing import Text
 from netsor.symbolic.tree import Reader
@@ -59,21 +60,27 @@ class Legality:
         return Pivots(self.moments, self.regularity.is_zero)
 
     @cached_property
-    def names(self) -> listing.Names:
-        return listing.Names(self.variables)
+    def names(self) -> Names:
+        return Names(self.variables)
 
     @cached_property
     def uses(self) -> list[Use]:
         return uses(self.variables)
 
     @cached_property
-    def violations(self) -> list[Violation]:
-        """For each score that is not fresh throughout: all patterns at which it is not, the worst first."""
-        order = ("diverges", "not fresh", "extrapolated")
+    def found(self) -> dict[bytes, list[Violation]]:
+        """For each score that is not fresh throughout, all patterns at which it is not."""
         found: dict[bytes, list[Violation]] = {}
         for use in self.uses:
-            found.setdefault(use.term.family.key, []).extend(self.pivots.violations(use))
-        return [min(vs, key=lambda v: order.index(v.verdict)) for vs in found.values() if vs]
+            for v in self.pivots.violations(use):
+                found.setdefault(v.score.family.key, []).append(v)
+        return found
+
+    @cached_property
+    def violations(self) -> list[Violation]:
+        """The worst for each score."""
+        order = ("diverges", "not fresh", "extrapolated")
+        return [min(vs, key=lambda v: order.index(v.verdict)) for vs in self.found.values()]
 
     @cached_property
     def unfresh(self) -> tuple[Family, ...]:
@@ -159,14 +166,15 @@ class Legality:
         return str(original.slots[score.slots.index(letter)])
 
     def repair(self, v: Violation) -> str:
-        if any(a != b for a, b in v.pattern.items()):
-            letters = [self.shown(v.score, i) for pair in v.pattern.items() if pair[0] != pair[1] for i in reversed(pair)]
-            return f"if these entries are not needed: dot(..., where=distinct({letters[0]}, {letters[1]})), and mask every use"
+        coincident = [(old, new) for old, new in v.pattern.items() if old != new]
+        elsewhere = any(all(a == b for a, b in w.pattern.items()) for w in self.found[v.score.family.key])
+        if coincident and not elsewhere:
+            (old, new), *_ = coincident
+            i, j = self.shown(v.score, new), self.shown(v.score, old)
+            return f"if these entries are not needed: dot(..., where=distinct({i}, {j})), and mask every use"
         if v.verdict == "diverges":
             return "use two independent matrices; or the 1/n score mean(g * h), which has a deterministic limit"
-        return (
-            "use two independent matrices, or a fresh matrix on one side: dot(W @ g, h); a deterministic limit has mean(g * h)"
-        )
+        return "use two independent matrices; or a fresh one on one side, dot(W @ g, h); or the Moment mean(g * h)"
 
     def outside_masks(self) -> Iterator[Diagnostic]:
         """Entries of a score outside its own mask that are used without one."""

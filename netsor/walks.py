@@ -1,8 +1,8 @@
-"""Walks over families: canonical letters, and rebuilding a program piece by piece."""
+"""Walks over families: canonical letters, common patterns, and rebuilding a program piece by piece."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from netsor.ir import Family, Index, Slot, Term, make, postorder
 from netsor.ops import Op
@@ -40,3 +40,13 @@ def rebuild(root: Term, op: Callable[[Op], Op], slot: Callable[[Slot], Slot], me
 def placed(new: Term, old: Term, slot: Callable[[Slot], Slot]) -> Term:
     """The new family in the slots of the old term."""
     return Term(new.family, tuple(slot(s) for s in old.slots))
+
+
+def generalise(instances: Sequence[tuple[Slot, ...]]) -> tuple[Slot, ...]:
+    """The least general pattern of which all are instances (Plotkin 1970): equal columns share one letter."""
+    letters: dict[tuple[Slot, ...], Slot] = {}
+    for column in zip(*instances, strict=True):
+        if column not in letters:
+            fixed = len(set(column)) == 1 and not isinstance(column[0], Index)
+            letters[column] = column[0] if fixed else Index(f"@{len(letters)}", column[0].plate)
+    return tuple(letters[column] for column in zip(*instances, strict=True))

@@ -10,7 +10,8 @@ from netsor import functions
 from netsor.binding import param, table
 from netsor.functions import clip, hardmax, max_over, mean_over, relu, rmsnorm, softmax, sqrt, sum_over, tanh, top_k
 from netsor.ir import Index, Plate, Term, distinct, lift
-from netsor.listing import Names, html, lines, listing, statement, window
+from netsor.listing import html, lines, listing, statement, window
+from netsor.names import Names
 from netsor.rules import dot, matrix, mean, vector
 from netsor.walks import generic
 
@@ -251,8 +252,8 @@ W, V = matrix("W"), matrix("V")
         (mean(x * y), "mean(x * y)"),
         (max_over(vector("e", i), i), "max_over(e[t], t)"),
         (mean_over(vector("e", i), i), "sum_over(e[t], t) / token.size"),
-        (hardmax(vector("e", i), over=i), "top[1](e[i], over=i)"),
-        (top_k(vector("e", i), 2, over=i, where=i < 3), "top[2](e[i], over=i, where=i < 3)"),
+        (hardmax(vector("e", i), over=i), "top_k[1](e[i], over=i)"),
+        (top_k(vector("e", i), 2, over=i, where=i < 3), "top_k[2](e[i], over=i, where=i < 3)"),
     ],
 )
 def test_operators(term: Term, text: str) -> None:

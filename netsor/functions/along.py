@@ -107,4 +107,4 @@ def hardmax(x: Any, over: Index, where: Any = None) -> Term:
 def top(k: int) -> Fn:
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise IllFormed("NS306", statement=f"top_k(..., k={k!r})", repair="k is a positive integer")
-    return Function("top", _top(k), params=(k,), jumps=(0.0,))
+    return Function("top_k", _top(k), params=(k,), jumps=(0.0,))

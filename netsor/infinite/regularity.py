@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from netsor.infinite.plan import generators_below
 from netsor.infinite.values import LimitValues
 from netsor.ir import Family, Index, Term, postorder
 from netsor.numeric.joint import dense_covariance
-from netsor.numeric.named import Named
+from netsor.numeric.named import Named, extent
 from netsor.ops import Along, Const, Generator, Map
 from netsor.walks import generic
 
@@ -39,16 +39,17 @@ class Regularity:
         return at
 
     def is_zero(self, poly: Poly) -> bool:
-        """Is the polynomial 0 in every run?"""
+        """Is the polynomial 0 in every run, at different members for different letters?"""
         poly = self.moments.resolved(poly)
         if not poly:
             return True
         free = tuple(i for i in poly.free if isinstance(i, Index))
         try:
             parts = np.broadcast_arrays(*(self.draw.poly(Poly((m,)), free).full(free) for m in poly))
+            apart = distinct_members(free)
         except NetsorError:  # something is unbound: only structure can tell
             return False
-        return bool((np.abs(sum(parts)) <= ZERO * sum(map(np.abs, parts))).all())
+        return bool((np.abs(sum(parts)) <= ZERO * sum(map(np.abs, parts)))[apart].all())
 
     def value(self, term: Term) -> Named | None:
         """The value of a scalar over its letters and runs; None where it cannot be computed (yet)."""
@@ -201,6 +202,17 @@ class Regularity:
         ordered = np.sort(value.data, axis=value.over.index(over))
         gaps = np.diff(ordered, axis=value.over.index(over))
         return bool((gaps > ZERO * np.abs(ordered).max()).all())
+
+
+def distinct_members(letters: Sequence[Index]) -> np.ndarray:
+    """Over the members of the letters: are those of one plate all different?"""
+    at = np.indices([extent(i.plate) for i in letters])
+    apart = np.ones(at.shape[1:], dtype=bool)
+    for x, i in enumerate(letters):
+        for y, k in enumerate(letters[:x]):
+            if i.plate == k.plate:
+                apart &= at[x] != at[y]
+    return apart
 
 
 def natural(term: Term) -> bool:

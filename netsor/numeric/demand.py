@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from netsor.ir import Index, Slot, Term
 from netsor.ops import Generator
-from netsor.walks import canonical
+from netsor.walks import canonical, generalise
 
 
 def demanded(roots: Iterable[Term], wanted: Callable[[Term], bool], below: Callable[[Term], Sequence[Term]]) -> list[Term]:
@@ -27,16 +27,6 @@ def demanded(roots: Iterable[Term], wanted: Callable[[Term], bool], below: Calla
         todo.extend(canonical(child)[0] for child in below(term))
     patterns = [Term(ts[0].family, generalise([t.slots for t in ts])) for ts in found.values()]
     return sorted(patterns, key=lambda t: t.family.order)
-
-
-def generalise(instances: Sequence[tuple[Slot, ...]]) -> tuple[Slot, ...]:
-    """The least general pattern of which all are instances (Plotkin 1970): equal columns share one letter."""
-    letters: dict[tuple[Slot, ...], Slot] = {}
-    for column in zip(*instances, strict=True):
-        if column not in letters:
-            fixed = len(set(column)) == 1 and not isinstance(column[0], Index)
-            letters[column] = column[0] if fixed else Index(f"@{len(letters)}", column[0].plate)
-    return tuple(letters[column] for column in zip(*instances, strict=True))
 
 
 def instance(pattern: Term, term: Term) -> dict[Slot, Slot]:

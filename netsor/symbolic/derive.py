@@ -14,6 +14,7 @@ from netsor.algebra.poly import Poly
 from netsor.algebra.scores import score_covariance
 from netsor.algebra.status import Status, status_of
 from netsor.ir import Family, Term, postorder
+from netsor.names import Names
 from netsor.ops import Along, Generator
 from netsor.rules.input import Input
 from netsor.symbolic.printing import Latex, Text
@@ -177,8 +178,8 @@ class Derivation:
     unfresh: tuple[Family, ...]
 
     @cached_property
-    def names(self) -> listing.Names:
-        return listing.Names(self.variables)
+    def names(self) -> Names:
+        return Names(self.variables)
 
     @cached_property
     def reader(self) -> Reader:

@@ -12,7 +12,7 @@ from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import Delta, Expect, Mono, Poly, bind
 from netsor.checks import Number
 from netsor.ir import Index, Plate, Size, Slot, Term
-from netsor.listing import Names
+from netsor.names import Names
 from netsor.ops import Along, Compare, Const, Fn, Generator, Map, Offset, Param, Table
 from netsor.rules.input import Input, Prior
 from netsor.rules.matmul import MatMul, Sigma2
