@@ -6,6 +6,7 @@ import math
 import pickle
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -331,7 +332,8 @@ def test_widths_must_match() -> None:
     refused("NS303", lambda: dot(x, y), "dot")
     refused("NS303", lambda: matrix("W") @ y, "W of shape (n, n)", "width 4 n")
     refused("NS303", lambda: matrix("W", shape=(n, 4 * n)) @ x, "W of shape (n, 4 n)")
-    refused("NS303", lambda: (4 * n).at(1) + (n * 1).at(0), "n = 0")
+    refused("NS303", lambda: (Fraction(1, 2) * n).at(3), "1/2 n at n = 3")
+    assert (Fraction(1, 2) * n).at(4) == 2
     assert (matrix("W", shape=(n, 4 * n)) @ y + x).width == n
     assert 4 * n != n == Width("n")
     assert (x * mean(y)).width == n, "a scalar has no width and goes with every vector"

@@ -1,0 +1,88 @@
+"""Statistical assertions: a correct program fails one with probability `alarm`, and seeds are fixed: a failure is a change.
+
+A deviation is measured in standard errors that were themselves estimated, from the spread of independent replicates, so
+it follows Student's law with one degree of freedom less than there are replicates.
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, t
+
+from netsor.numeric.estimate import Estimate, EstimateArray
+from netsor.numeric.law import Sampled
+
+ALARM = 1e-6
+REPLICATES = 16  # of every law and average of the library
+BATCHES = 500  # of draws; Student's law then is the normal one: 4.96 standard errors at 1e-6
+ROUNDING = 1e-12  # what is computed without sampling comes with error 0
+
+
+class Deviates(AssertionError):
+    """A number is not what it should be, beyond what chance explains."""
+
+
+def errors_allowed(alarm: float = ALARM, replicates: float = REPLICATES) -> float:
+    """The two-sided quantile: 7.9 standard errors at 1e-6 from 16 replicates, 4.96 from 500, 4.89 from infinitely many."""
+    return float(t.isf(alarm / 2, replicates - 1))
+
+
+def assert_within(value: Any, expected: Any, alarm: float = ALARM, replicates: float = REPLICATES) -> None:
+    """value = expected, both numbers or arrays with or without errors. All entries together raise `alarm` false alarms
+    (Bonferroni). `replicates`: behind the error, the fewer if there are two."""
+    gap = np.abs(np.subtract(value, expected))
+    error = np.hypot(error_of(value), error_of(expected))
+    bound = errors_allowed(alarm / gap.size, replicates) * error + ROUNDING * np.abs(expected)
+    if not (gap <= bound).all():
+        worst = np.argmax(gap / np.where(bound > 0, bound, np.finfo(float).tiny))
+        raise Deviates(
+            f"{np.ravel(value)[worst]:.6g} for {np.broadcast_to(expected, gap.shape).flat[worst]:.6g}: "
+            f"off by {gap.flat[worst]:.3g}, allowed is {bound.flat[worst]:.3g}"
+        )
+
+
+def assert_detects(test: Callable[..., None], *args: Any) -> None:
+    """A mutant fails the test, by a deviation and not by an accident."""
+    with pytest.raises(Deviates):
+        test(*args)
+
+
+def error_of(value: Any) -> Any:
+    return value.error if isinstance(value, Estimate | EstimateArray) else 0.0
+
+
+def draws(x: np.ndarray, replicates: int = BATCHES) -> Sampled:
+    """The empirical law of independent runs, in equal batches; what is left over is dropped."""
+    return Sampled(x[: x.size // replicates * replicates].reshape(replicates, -1))
+
+
+def average(x: np.ndarray) -> EstimateArray:
+    """The mean over the last axis, which are independent runs, with its standard error."""
+    return EstimateArray(x.mean(-1), x.std(-1, ddof=1) / np.sqrt(x.shape[-1]))
+
+
+def assert_same_law(x: np.ndarray, y: np.ndarray, alarm: float = ALARM) -> None:
+    """Two independent samples have one joint law.
+
+    The means of cos(w.z) and sin(w.z) at 8 random frequencies w ~ N(0, 1) in units of the pooled deviations, and the
+    Mahalanobis distance D of their difference: D is chi-square with 16 degrees of freedom, for the features are bounded
+    and runs are many. At 1e-6 it alarms above 59, so a difference of characteristic functions of 8/sqrt(runs) is found.
+
+    Shapes: (runs, d) and (other runs, d).
+    """
+    spread = np.concatenate([x, y]).std(0)
+    w = np.random.default_rng(0).standard_normal((x.shape[1], 8)) / np.where(spread > 0, spread, 1)[:, None]
+    f, g = (np.concatenate([np.cos(z @ w), np.sin(z @ w)], axis=1) for z in (x, y))
+    gap = f.mean(0) - g.mean(0)
+    covariance = np.cov(f.T) / len(f) + np.cov(g.T) / len(g)
+    distance = gap @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ gap
+    if not distance <= chi2.isf(alarm, 16):
+        raise Deviates(f"joint laws differ: chi-square {distance:.0f} with 16 degrees of freedom")
+
+
+__all__ = [
+    "ALARM", "BATCHES", "Deviates", "assert_detects", "assert_same_law", "assert_within", "average", "draws", "inf",
+]  # fmt: skip
