@@ -1,8 +1,9 @@
-"""The command line. A command computes a Reply; printing it, errors and exit codes are the same for all of them."""
+"""The command line. A command yields replies; printing them, errors and exit codes are the same for all commands."""
 
 from __future__ import annotations
 
 import functools
+import io
 import json
 import math
 import re
@@ -12,22 +13,21 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
 if TYPE_CHECKING:
-    from netsor.errors import NetsorError
-    from netsor.legality import Diagnostic
-    from netsor.limit import Limit
     from netsor.program import Program
 
-INTERRUPTED, INTERNAL, USAGE = 130, 70, 2
-FIGURES = (".png", ".pdf", ".svg")
+USAGE, INTERNAL, INTERRUPTED = 2, 70, 130
+REFUSAL = re.compile(r"(?i)NS\d{3}")
+
+Advance = Callable[[str, int, int], None]  # (label, steps just done, steps in all)
 
 
 class Reply(NamedTuple):
-    """What a command prints: text, or the same as data for --json; and its exit code."""
+    """A piece of what a command says: text, the same as data for --json, and an exit code."""
 
     text: str
     data: Mapping[str, Any]
@@ -37,102 +37,107 @@ class Reply(NamedTuple):
 # ---- how every command runs
 
 
-class Group(click.Group):
-    """A group that ends every run with one of the documented exit codes, and never with a traceback of its own."""
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        arguments = list(kwargs.get("args") or (args[0] if args else None) or sys.argv[1:])
-        try:
-            sys.exit(super().main(arguments, prog_name="netsor", standalone_mode=False))
-        except click.ClickException as error:
-            if "--json" in arguments:
-                write(as_json("error", {"code": "usage", "title": "usage", "statement": error.format_message()}))
-            else:
-                error.show()
-            sys.exit(error.exit_code)
-        except (click.Abort, KeyboardInterrupt):
-            click.echo("interrupted", err=True)
-            sys.exit(INTERRUPTED)
-
-
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=lambda *a: show_version(*a))
 def cli() -> None:
     """Infinite-width limits of neural computations: derived, evaluated, and compared with finite width.
 
-    FILE is a Python file with a function of its own name that returns a Program, or the name of a program that comes with
-    netsor, such as attention.
+    FILE is a Python file with a function of its own name that returns a Program, or the name of a program that comes
+    with netsor, such as attention.
 
     Exit codes: 0 ok, 1 a comparison failed, 2 usage, 3 outside the theorem, 4 numerical, 130 interrupted.
     """
 
 
-def main() -> None:
-    """The entry point `netsor`."""
-    cli()
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The entry point `netsor`: always ends with one of the documented exit codes."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # formulas have letters that a terminal may lack
+    try:
+        sys.exit(cli.main(arguments, prog_name="netsor", standalone_mode=False))
+    except click.ClickException as error:
+        if "--json" in arguments:
+            show_json("error", {"code": "usage", "title": "usage", "statement": error.format_message()})
+        else:
+            error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:  # Ctrl-C
+        click.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
 
 
-def show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
-        from netsor import __version__
+def command(run: Callable[..., Iterator[Reply]]) -> click.Command:
+    """A command of the group: shows the replies of `run`, or what went wrong, and exits with the code."""
 
-        write(f"netsor {__version__}")
-        context.exit()
-
-
-def command(run: Callable[..., Reply]) -> click.Command:
-    """A command of the group: prints the Reply of `run`, or what went wrong, and exits with its code."""
-
-    @click.option("--json", "json_wanted", is_flag=True, help="One JSON object on stdout, numbers with their errors.")
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, numbers with their errors.")
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(run)
-    def call(json_wanted: bool, debug: bool, **options: Any) -> None:
-        from netsor.errors import NetsorError
-
+    def call(as_json: bool, debug: bool, **options: Any) -> NoReturn:
+        out, code = sys.stdout, 0
+        data: dict[str, Any] = {}
         try:
-            with redirect_stdout(sys.stderr), warnings_as_lines():  # programs may print
-                reply = run(**options)
-        except NetsorError as error:
-            shown = traceback.format_exc() if debug else ""
-            if not json_wanted:
-                click.echo(shown + str(error) + others(error), err=True)
-                sys.exit(error.exit_code)
-            reply = Reply("", {"schema": "netsor.error/1", **error_data(error)}, error.exit_code)
-            click.echo(shown, err=True, nl=False)
+            with redirect_stdout(sys.stderr), warnings_as_lines():  # a program may print
+                for reply in run(**options):
+                    data |= reply.data
+                    code = max(code, reply.code)
+                    if not as_json:
+                        click.echo(reply.text, file=out)
+        except BrokenPipeError:  # `netsor derive attention | head`: click knows what to do
+            raise
         except Exception as error:
-            click.echo(traceback.format_exc() if debug else "", err=True, nl=False)
-            message = f"internal error: {type(error).__name__}: {error}"
-            click.echo(f"{message}\nThis is a defect of netsor: please report it, with what --debug shows.", err=True)
-            sys.exit(INTERNAL)
-        write(as_json(run.__name__, reply.data) if json_wanted else reply.text)
-        sys.exit(reply.code)
+            if debug:
+                traceback.print_exc()
+            failure = failed(error)
+            if as_json:
+                show_json("error", failure.data)
+            else:
+                click.echo(failure.text, err=True)
+            sys.exit(failure.code)
+        if as_json:
+            show_json(run.__name__, data)
+        sys.exit(code)
 
     return cli.command()(call)
 
 
-def write(text: str) -> None:
-    """Text to stdout, also where its encoding lacks the letters of mathematics."""
-    encoding = sys.stdout.encoding or "utf-8"
-    click.echo(text.encode(encoding, "replace").decode(encoding))
-
-
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
+    def line(message: Warning | str, *_: Any) -> None:
+        click.echo(f"warning: {message}", err=True)
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = line  # type: ignore[assignment]  # the rest of its arguments is not used
         yield
 
 
-def others(error: NetsorError) -> str:
-    more = sum(getattr(d, "severity", "") == "refused" for d in error.diagnostics) - 1
-    return f"\nand {more} more: `netsor check` shows all" if more > 0 else ""
+@contextmanager
+def progress() -> Iterator[Advance]:
+    """A bar for each label, on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda label, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    tasks: dict[str, TaskID] = {}
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+
+        def advance(label: str, done: int, total: int) -> None:
+            if label not in tasks:
+                tasks[label] = bars.add_task(label, total=total)
+            bars.advance(tasks[label], done)
+
+        yield advance
 
 
-# ---- JSON
+# ---- what replies and errors look like
 
 
-def as_json(name: str, data: Mapping[str, Any]) -> str:
-    return json.dumps(plain({"schema": f"netsor.{name}/1", **data}), indent=2, ensure_ascii=False)
+def show_json(name: str, data: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(plain({"schema": f"netsor.{name}/1", **data}), indent=2, ensure_ascii=False))
 
 
 def plain(value: Any) -> Any:
@@ -147,12 +152,294 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def error_data(error: NetsorError) -> dict[str, Any]:
-    data = {"code": error.code, "title": error.title, **error.parts()}
-    return {**data, "diagnostics": [diagnostic_data(d) for d in error.diagnostics]} if error.diagnostics else data
+def failed(error: Exception) -> Reply:
+    """What is said about an error: its parts, and all findings where it is the first of several."""
+    from netsor.errors import NetsorError, Numerical
+
+    if isinstance(error, MemoryError):
+        error = Numerical("NS403", statement=str(error), repair="ask for a smaller width, fewer runs or fewer variables")
+    if isinstance(error, NetsorError):
+        found = findings(error.diagnostics)
+        more = sum(d["severity"] == "refused" for d in found) - 1
+        text = f"{error}\nand {more} more; `netsor check` shows all" if more > 0 else str(error)
+        return Reply(text, {"code": error.code, "title": error.title, **error.parts(), "diagnostics": found}, error.exit_code)
+    if isinstance(error, OSError):
+        return Reply(f"Error: {error}", {"code": "usage", "title": "usage", "statement": str(error)}, USAGE)
+    text = f"internal error: {type(error).__name__}: {error}"
+    data = {"code": "internal", "title": "internal error", "statement": text}
+    return Reply(f"{text}\nThis is a defect of netsor: please report it, with what --debug shows.", data, INTERNAL)
 
 
-def diagnostic_data(diagnostic: Any) -> dict[str, Any]:
-    return {"severity": diagnostic.severity, "code": diagnostic.code, "title": diagnostic.error.title} | (
-        diagnostic.error.parts()
-    )
+def findings(diagnostics: Sequence[Any]) -> list[dict[str, Any]]:
+    return [{"severity": d.severity, "code": d.code, "title": d.error.title, **d.error.parts()} for d in diagnostics]
+
+
+def show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from netsor import __version__
+
+        click.echo(f"netsor {__version__}")
+        context.exit()
+
+
+# ---- arguments and options
+
+
+def pairs(convert: Callable[[str], Any]) -> Callable[..., dict[str, Any]]:
+    """A callback that reads repeated `name=value`."""
+
+    def read(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for text in texts:
+            name, equals, value = text.partition("=")
+            if not equals or name.strip() in found:
+                raise click.BadParameter(f"{text!r}: write name=value, each name once", context, option)
+            try:
+                found[name.strip()] = convert(value.strip())
+            except ValueError:
+                raise click.BadParameter(f"{text!r}: the value is a number, {name}=0", context, option) from None
+        return found
+
+    return read
+
+
+def widths(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> list[int]:
+    try:
+        return [int(n) for text in texts for n in text.split(",")]
+    except ValueError:
+        raise click.BadParameter("widths are integers: 16,64,256", context, option) from None
+
+
+def output(*suffixes: str) -> Callable[..., Any]:
+    """The option -o. What cannot be written is refused before anything is computed."""
+
+    def check(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+        if path is not None and not path.parent.is_dir():
+            raise click.BadParameter(f"there is no folder {path.parent}", context, option)
+        if path is not None and suffixes and path.suffix not in suffixes:
+            raise click.BadParameter(f"{path} does not end in {' or '.join(suffixes)}", context, option)
+        return path
+
+    kind = click.Path(dir_okay=False, writable=True, path_type=Path)
+    text = f"Write a file ({', '.join(suffixes)})." if suffixes else "Write to a file."
+    return click.option("-o", "--out", type=kind, callback=check, help=text)
+
+
+file_argument = click.argument("file")
+names_argument = click.argument("names", metavar="[NAME]...", nargs=-1)
+settings_option = click.option(
+    "-s",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=pairs(str),
+    help="A keyword argument of the program, or an open plate or parameter: tokens=8, beta=1/2, phi='clip(1)'.",
+)
+at_option = click.option(
+    "--at", multiple=True, metavar="INDEX=MEMBER", callback=pairs(int), help="The entry to look at; without it member 0."
+)
+runs_option = click.option("--runs", type=click.IntRange(2), help="Number of runs; errors come from their spread.")
+seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+
+
+def loaded(file: str, settings: Mapping[str, str]) -> Program:
+    from netsor.loading import load
+
+    return load(file, settings)
+
+
+# ---- the commands
+
+
+@command
+@file_argument
+@settings_option
+@click.option("--latex", is_flag=True, help="Formulas in LaTeX.")
+def derive(file: str, settings: Mapping[str, str], latex: bool) -> Iterator[Reply]:
+    """The program, and the limit of each variable as a formula."""
+    from netsor.symbolic.printing import Text
+
+    program = loaded(file, settings)
+    yield Reply(f"{program}\n", {"program": program.name, "listing": str(program)})
+    limit = program.limit()
+    blocks = [f"% {v.name}\n\\begin{{gather*}}\n{v.latex()}\n\\end{{gather*}}" for _, v in limit.items()]
+    variables = [
+        {"name": name, "kind": v.kind, "rule": v.rule, "status": v.status.level, "theorem": v.status.theorem}
+        | {"text": v.lines(Text()), "latex": v.latex()}
+        for name, v in limit.items()
+    ]
+    yield Reply("\n".join(blocks) if latex else str(limit), {"variables": variables})
+
+
+@command
+@file_argument
+@names_argument
+@settings_option
+@runs_option
+@seed_option
+@at_option
+def evaluate(
+    file: str, names: Sequence[str], settings: Mapping[str, str], runs: int | None, seed: int, at: Mapping[str, int]
+) -> Iterator[Reply]:
+    """The law of each variable in the limit, in numbers with errors."""
+    from netsor.report import tables
+
+    limit = loaded(file, settings).limit()
+    chosen = [limit.known(name) for name in names or limit]
+    sampling = {"rng": seed} if runs is None else {"rng": seed, "runs": runs}
+    with progress() as advance:
+        rows = tables.laws(limit, chosen, at, lambda: advance("laws", 1, len(chosen)), **sampling)
+    yield Reply(tables.table(rows), {"program": limit.name, "seed": seed, "laws": rows})
+
+
+@command
+@file_argument
+@names_argument
+@settings_option
+@click.option("--width", type=click.IntRange(1), required=True)
+@click.option("--runs", type=click.IntRange(2), default=1024, show_default=True)
+@seed_option
+@output(".npz")
+def simulate(
+    file: str, names: Sequence[str], settings: Mapping[str, str], width: int, runs: int, seed: int, out: Path | None
+) -> Iterator[Reply]:
+    """Exact draws at finite width: coordinate 0 of each vector, and every scalar."""
+    from netsor import simulate
+    from netsor.report import files, tables
+
+    program = loaded(file, settings)
+    outputs: dict[str, dict[str, int]] | None = {name: {} for name in names} or None
+    with progress() as advance:
+        draws = simulate(
+            program,
+            width=width,
+            runs=runs,
+            rng=seed,
+            outputs=outputs,
+            progress=lambda done: advance(f"n = {width}", done, runs),
+        )
+    if out:
+        files.save_draws(draws, out)
+    rows = tables.draws(draws)
+    data = {"program": program.name, "width": width, "runs": runs, "seed": seed, "variables": rows, "file": out}
+    yield Reply(f"{draws.title}\n{tables.table(rows)}", data)
+
+
+@command
+@file_argument
+@click.argument("name", required=False)
+@settings_option
+@click.option("--width", multiple=True, default=["16,64,256"], callback=widths, help="Widths.", show_default=True)
+@runs_option
+@seed_option
+@at_option
+@output(".png", ".pdf", ".svg")
+def compare(
+    file: str,
+    name: str | None,
+    settings: Mapping[str, str],
+    width: Sequence[int],
+    runs: int | None,
+    seed: int,
+    at: Mapping[str, int],
+    out: Path | None,
+) -> Iterator[Reply]:
+    """The law of one entry of NAME (by default the last variable) at each width beside its limit.
+
+    Exit code 1 where variance or kurtosis, fitted over at least three widths, is more than 5 standard errors away.
+    """
+    from netsor.compare import compare
+    from netsor.report import tables
+
+    program = loaded(file, settings)
+    name = name or list(program)[-1]
+    members = tables.entry({name: program[name]}, at)[name]
+    with progress() as advance:
+        comparison = compare(
+            program,
+            name,
+            widths=width,
+            runs=runs,
+            rng=seed,
+            progress=lambda n, done, total: advance(f"n = {n}", done, total),
+            **members,
+        )
+    if out:
+        from netsor.report.figures import save
+
+        save(comparison, out)
+    data = {"program": program.name, "seed": seed, **tables.compared(comparison), "file": out}
+    yield Reply(f"{comparison}\n{tables.verdict(comparison)}", data, 0 if comparison.agrees else 1)
+
+
+@command
+@file_argument
+@settings_option
+def check(file: str, settings: Mapping[str, str]) -> Iterator[Reply]:
+    """Everything that keeps the program from having a limit, and lints."""
+    program = loaded(file, settings)
+    diagnostics = program.check()
+    for diagnostic in diagnostics:
+        yield Reply(str(diagnostic), {})
+    refused = [d.error.exit_code for d in diagnostics if d.severity == "refused"]
+    data = {"program": program.name, "legal": not refused, "diagnostics": findings(diagnostics)}
+    if refused:
+        yield Reply("refused: the program has no limit that netsor knows", data, max(refused))
+        return
+    limit = program.limit()
+    status = [f"  {name:<{max(map(len, limit))}}  {v.kind:<11}  {v.status}" for name, v in limit.items()]
+    variables = [
+        {"name": name, "kind": v.kind, "status": v.status.level, "theorem": v.status.theorem} for name, v in limit.items()
+    ]
+    yield Reply("\n".join(["legal: every variable has a limit", *status]), {**data, "variables": variables})
+
+
+@command
+@file_argument
+@settings_option
+@click.option("--format", "form", type=click.Choice(["text", "dot"]), default="text", show_default=True)
+@output()
+def graph(file: str, settings: Mapping[str, str], form: str, out: Path | None) -> Iterator[Reply]:
+    """The statements and how they use each other."""
+    from netsor import graph
+    from netsor.report.files import replacing
+
+    program = loaded(file, settings)
+    drawn = graph.dot(program, program.name) if form == "dot" else graph.text(program)
+    if out:
+        with replacing(out) as temporary:
+            temporary.write_text(drawn + "\n", encoding="utf-8")
+    net = program.graph()
+    nodes = [{"node": node, **data} for node, data in net.nodes(data=True)]
+    edges = [{"from": child, "to": user, **data} for child, user, data in net.edges(data=True)]
+    yield Reply(f"wrote {out}" if out else drawn, {"program": program.name, "nodes": nodes, "edges": edges, "file": out})
+
+
+@command
+@click.argument("subject", metavar="FILE|CODE")
+@click.argument("name", required=False)
+@settings_option
+def explain(subject: str, name: str | None, settings: Mapping[str, str]) -> Iterator[Reply]:
+    """The derivation of NAME in FILE, step by step; or what a code such as NS101 means."""
+    if REFUSAL.fullmatch(subject):
+        from netsor.report.refusals import section, title
+
+        code = subject.upper()
+        yield Reply(section(code), {"code": code, "title": title(code), "section": section(code)})
+        return
+    limit = loaded(subject, settings).limit()
+    name = limit.known(name or list(limit)[-1])
+    steps = limit[name].explain()
+    yield Reply(steps, {"program": limit.name, "variable": name, "steps": steps.splitlines()})
+
+
+@command
+@click.option(
+    "-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("demo"), help="Folder of the figure."
+)
+def demo(out: Path) -> Iterator[Reply]:
+    """The attention layer from program to figure, in under a minute."""
+    from netsor.report.demo import demo
+
+    for text, data in demo(out, progress):
+        yield Reply(text, data)

@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 from netsor import functions
-from netsor.binding import bindable
 from netsor.errors import IllFormed, NetsorError
 from netsor.ir import Function
 from netsor.program import Program
@@ -47,18 +46,17 @@ def name_of(file: Path) -> str:
     return file.stem.replace("-", "_")
 
 
-def shipped() -> dict[str, Path]:
-    """The programs that come with netsor: inside the package when it is installed, beside it in a checkout."""
+def shipped(folder: str) -> Path:
+    """A folder that comes with netsor: inside the package when it is installed, beside it in a checkout."""
     package = Path(__file__).parent
-    inside, beside = package / "programs", package.parent / "programs"
-    return {file.stem: file for file in sorted((inside if inside.is_dir() else beside).glob("*.py"))}
+    return package / folder if (package / folder).is_dir() else package.parent / folder
 
 
 def find(path: Path) -> Path:
     """The file meant: the path, with or without .py, or a program of that name that comes with netsor."""
     if found := next((p for p in (path, Path(f"{path}.py")) if p.is_file()), None):
         return found
-    known = shipped()
+    known = {file.stem: file for file in sorted(shipped("programs").glob("*.py"))}
     if path.parent.name in ("", "programs") and path.suffix in ("", ".py") and path.stem in known:
         return known[path.stem]
     raise unusable(
@@ -137,17 +135,12 @@ def unusable(place: str, hypothesis: str, repair: str) -> IllFormed:
 
 def bound(program: Program, values: Mapping[str, Any], keywords: list[str]) -> Program:
     """The program with the settings that are no keywords of its function bound to what is open in it."""
-    plates, parameters, closed = bindable(program)
-    for name in values:
-        if name not in plates | parameters | closed:
-            known = ", ".join([*keywords, *sorted(plates | parameters)])
-            raise IllFormed(
-                "NS311",
-                statement=f"-s {name}=...",
-                hypothesis=f"program {program.name} has no keyword and no open plate or parameter of that name",
-                repair=f"use one of {known}" if known else "leave it out; the program has no settings",
-            )
-    return program.at(**values) if values else program
+    try:
+        return program.at(**values) if values else program
+    except IllFormed as error:
+        if error.code == "NS311" and keywords:
+            error.repair += f"; keywords of the function are: {', '.join(keywords)}"
+        raise
 
 
 def value_of(name: str, text: str) -> Any:

@@ -98,7 +98,7 @@ class Copies(dict[Node, Term]):
                 return lift(0)
             children = range(2)
         args = yield from each(child(family, k, at) for k in children)
-        if isinstance(op, Map) and op.fn in (AND, OR, NOT):
+        if isinstance(op, Map) and op.fn in (AND, OR, NOT):  # of masks, which are numbers by now
             return lift(op.fn.numpy(*map(weight, args)))
         if isinstance(op, MatMul):
             op = MatMul(single(op.matrix, own))
@@ -116,7 +116,7 @@ class Copies(dict[Node, Term]):
         if not weights or kept not in (None, *weights):
             if family.width is None:
                 return lift(0)
-            return scaled(family, 0, (yield child(family, 0, (*at, kept or 0))))
+            return scaled(family, 0, (yield child(family, 0, (*at, 0))))  # for a constant 0 is no vector
         args = yield from each(child(family, 0, (*at, k)) for k in weights)
         if adds:
             return total(family, [scaled(family, w, x) for w, x in zip(weights.values(), args, strict=True)])

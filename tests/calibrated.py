@@ -18,7 +18,7 @@ from netsor.numeric.law import Sampled
 ALARM = 1e-6
 REPLICATES = 16  # of every law and average of the library
 BATCHES = 500  # of draws; Student's law then is the normal one: 4.96 standard errors at 1e-6
-ROUNDING = 1e-12  # what is computed without sampling comes with error 0
+ROUNDING = 1e-12  # of the largest entry: what is computed without sampling comes with error 0
 
 
 class Deviates(AssertionError):
@@ -33,15 +33,13 @@ def errors_allowed(alarm: float = ALARM, replicates: float = REPLICATES) -> floa
 def assert_within(value: Any, expected: Any, alarm: float = ALARM, replicates: float = REPLICATES) -> None:
     """value = expected, both numbers or arrays with or without errors. All entries together raise `alarm` false alarms
     (Bonferroni). `replicates`: behind the error, the fewer if there are two."""
-    gap = np.abs(np.subtract(value, expected))
-    error = np.hypot(error_of(value), error_of(expected))
-    bound = errors_allowed(alarm / gap.size, replicates) * error + ROUNDING * np.abs(expected)
+    x, y = np.broadcast_arrays(np.asarray(value, float), np.asarray(expected, float))
+    gap, error = np.abs(x - y), np.hypot(error_of(value), error_of(expected))
+    rounding = ROUNDING * max(np.abs(x).max(), np.abs(y).max())
+    bound = np.broadcast_to(errors_allowed(alarm / gap.size, replicates) * error + rounding, gap.shape)
     if not (gap <= bound).all():
-        worst = np.argmax(gap / np.where(bound > 0, bound, np.finfo(float).tiny))
-        raise Deviates(
-            f"{np.ravel(value)[worst]:.6g} for {np.broadcast_to(expected, gap.shape).flat[worst]:.6g}: "
-            f"off by {gap.flat[worst]:.3g}, allowed is {bound.flat[worst]:.3g}"
-        )
+        k = np.argmax(gap - bound)
+        raise Deviates(f"{x.flat[k]:.6g}, not {y.flat[k]:.6g}: off by {gap.flat[k]:.3g}, allowed {bound.flat[k]:.3g}")
 
 
 def assert_detects(test: Callable[..., None], *args: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -218,6 +219,25 @@ def test_different_terms_differ(left: Callable[[Term], Term], right: Callable[[T
     x = vector("x", i)
     assert left(x) != right(x)
     assert left(x) == left(x)
+
+
+def test_the_order_of_families_is_the_same_in_every_process() -> None:
+    """Streams are keyed by it: an address in memory would give other numbers in every run."""
+    code = """
+from netsor.functions import hardmax, relu, softmax, sum_over
+from netsor.ir import Plate, postorder
+from netsor.rules import Law, dot, matrix, mean, vector
+i, j = Plate("token", 3).indices("i j")
+x = relu(matrix("W") @ vector("x", i, law=Law("Rademacher", lambda k: 1 - k % 2, lambda u: u)))
+A = softmax(dot(x, matrix("V") @ x[j]), over=j, where=j <= i)
+for f in postorder(sum_over(A * x[j], j), hardmax(mean(x), over=i)):
+    print(f.op.label.split("(")[0], f.order.hex())
+"""
+    one, two = (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(2)
+    )
+    assert len(one.splitlines()) > 10
+    assert one == two
 
 
 def test_equal_constants_of_two_kinds_of_number_are_one_term() -> None:

@@ -19,11 +19,17 @@ INDEFINITE = -1e-8
 
 
 def psd_root(C: ArrayLike, tol: float = TOLERANCE) -> Array:
-    """R with R R^T = C, eigenvalues below `tol` of the trace counting as 0; exactly sqrt(C) if C is diagonal.
+    """R with R R^T = C: the Cholesky factor, or the spectral root where C is singular; exactly sqrt(C) if C is diagonal.
+
+    The Cholesky factor is a continuous function of C, and eigenvectors of equal eigenvalues are not: draws change little
+    when C does. Eigenvalues below `tol` of the trace count as 0.
 
     Shapes: (..., m, m) to (..., m, m); every matrix of the stack has its own trace.
     Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of its trace.
     """
+    C = np.asarray(C, dtype=np.float64)
+    if (lower := _cholesky(C, tol * np.trace(C, axis1=-2, axis2=-1))) is not None:
+        return lower
     values, vectors, trace, diagonal = _spectrum(C)
     kept = np.where(diagonal, values > 0, values > tol * trace)
     return np.asarray(vectors * np.sqrt(np.where(kept, values, 0))[..., None, :])
@@ -41,6 +47,25 @@ def psd_pinv(C: ArrayLike, tol: float = TOLERANCE) -> Array:
     return np.asarray((vectors * inverse[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
+def psd_factors(C: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
+    """R with R R^T = C and the Moore-Penrose inverse of R^T, for a C that is left over from matrices of this size.
+
+    Eigenvalues below 1e-11 of `size` are rounding errors of zero, so that nothing left over by cancellation becomes a
+    direction of its own.
+
+    Shapes: (..., m, m) and (...) to twice (..., m, m).
+    Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of size.
+    """
+    C, size = np.asarray(C, dtype=np.float64), np.asarray(size, dtype=np.float64)[..., None]
+    if (lower := _cholesky(C, TOLERANCE * size[..., 0])) is not None:
+        return lower, np.swapaxes(np.linalg.inv(lower), -1, -2)
+    values, vectors, _, _ = _spectrum(C, size)
+    kept = values > TOLERANCE * size
+    root = np.sqrt(np.where(kept, values, 0.0))
+    inverse = np.where(kept, 1 / np.where(kept, root, 1.0), 0.0)
+    return np.asarray(vectors * root[..., None, :]), np.asarray(vectors * inverse[..., None, :])
+
+
 def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Array:
     """Standard normals at the points of a scrambled Sobol sequence; every point alone is normally distributed.
 
@@ -56,8 +81,20 @@ def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Arr
     return np.ascontiguousarray(ndtri(corners[:points].T + 2.0**-31))
 
 
-def _spectrum(C: ArrayLike) -> tuple[Array, Array, Array, Array]:
+def _cholesky(C: Array, least: Array) -> Array | None:
+    """Lower triangular L with L L^T = C; None if a matrix of the stack has a pivot at or below `least`."""
+    try:
+        lower = np.linalg.cholesky(C).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        return None
+    pivots = np.diagonal(lower, axis1=-2, axis2=-1) ** 2
+    return lower if np.isfinite(lower).all() and (pivots > least[..., None]).all() else None
+
+
+def _spectrum(C: ArrayLike, size: Array | None = None) -> tuple[Array, Array, Array, Array]:
     """Eigenvalues (..., m), eigenvectors in columns, trace (..., 1), and whether C is diagonal (..., 1).
+
+    What counts as negative is measured by `size`, or else by the trace.
 
     A diagonal matrix keeps its order and its digits: its eigenvectors are the unit vectors.
     """
@@ -71,8 +108,9 @@ def _spectrum(C: ArrayLike) -> tuple[Array, Array, Array, Array]:
     values = np.where(diagonal[..., None], entries, values)
     vectors = np.where(diagonal[..., None, None], unit, vectors)
     trace = np.abs(entries).sum(axis=-1, keepdims=True)
-    if np.any(values < INDEFINITE * trace):
-        worst = values[values < INDEFINITE * trace].min()
+    negative = values < INDEFINITE * (trace if size is None else size)
+    if np.any(negative):
+        worst = values[negative].min()
         raise _refusal(f"a covariance matrix whose most negative eigenvalue is {worst:.6g}")
     return values, vectors, trace, diagonal[..., None]
 

@@ -20,7 +20,7 @@ _ORDER = 16  # Gauss-Legendre nodes in a panel
 _DEFECT = 1e-12  # of a panel, in mass and in KL divergence
 _PANELS = 4096
 _HALVINGS = 60
-_TINY = 1e-300
+_FLOAT = np.finfo(np.float64)
 _BLOCK = 2**17  # numbers in a temporary array: a megabyte stays in the cache
 _REACH = 12.0  # of the standardised line in `mixture_mean`: f may tilt the weight by 4 standard deviations
 _GOLDEN = (sqrt(5) - 1) / 2
@@ -117,7 +117,7 @@ def panels(*laws: Replicated) -> tuple[Array, list[Array], float]:
         integrand = np.exp(pooled[0]) * ratio - np.exp(pooled[0]) + np.exp(pooled[-1])
         size = np.abs(integrand @ to_coefficients)
         # The rule is exact up to degree 2 * 16 - 1: where coefficients fall geometrically, the next is last²/first.
-        miss = half * np.square(size[:, -4:].sum(axis=-1)) / np.maximum(size.max(axis=-1), _TINY)
+        miss = half * np.square(size[:, -4:].sum(axis=-1)) / np.maximum(size.max(axis=-1), _FLOAT.tiny)
         kept = np.maximum(defect, miss) <= _DEFECT
         if halving == _HALVINGS or count + 2 * a.size > _PANELS:
             kept[:] = True
@@ -143,7 +143,7 @@ def kl_between(p: Replicated, q: Replicated) -> Estimate:
     peaks = [log.max(axis=0) for log in logs]
 
     def distance(f: Array, g: Array) -> float:
-        log_f, log_g = (np.log(np.maximum(h, _TINY)) + peak for h, peak in zip((f, g), peaks, strict=True))
+        log_f, log_g = (np.log(np.maximum(h, _FLOAT.tiny)) + peak for h, peak in zip((f, g), peaks, strict=True))
         return kl_on_grid(log_f, log_g, weights)
 
     value, error = _between(distance, *(np.exp(log - peak) for log, peak in zip(logs, peaks, strict=True)))
@@ -197,26 +197,32 @@ def half_distances(law: Replicated, splits: int, rng: np.random.Generator, densi
 def inverse(curve: Callable[[Array], Array], levels: Array, lo: float, hi: float, width: float) -> Array:
     """The smallest t in (lo, hi] with curve(t) >= level, `curve` increasing from 0 to 1, to within `width` above.
 
-    Regula falsi (Illinois), and bisection after a step that did not halve the bracket.
+    Inverse quadratic interpolation where that is safe, else bisection. The root lies between a and b; c is the point
+    before them.
 
     Shapes: those of `levels`, which `curve` maps to themselves.
+    Source: Chandrupatla 1997.
     """
     a, b = np.full(levels.shape, lo), np.full(levels.shape, hi)
-    below, above = -levels, 1 - levels
-    bisect, last = np.zeros(levels.shape, bool), np.zeros(levels.shape)
+    at_a, at_b = -levels, 1 - levels
+    step = np.full(levels.shape, 0.5)
     while True:
-        gap = b - a
-        tolerance = width + 4 * np.finfo(float).eps * np.abs(b)
-        if (gap <= tolerance).all():
-            return b
-        t = np.where(bisect, a + gap / 2, b - gap * above / (above - below))
-        t = np.clip(t, a + np.minimum(tolerance, gap) / 2, b - np.minimum(tolerance, gap) / 2)
-        value = curve(t) - levels
-        right = value >= 0
-        below = np.where(right, np.where(last > 0, below / 2, below), value)
-        above = np.where(right, value, np.where(last < 0, above / 2, above))
-        a, b = np.where(right, a, t), np.where(right, t, b)
-        bisect, last = b - a > gap / 2, np.where(right, 1.0, -1.0)
+        t = a + step * (b - a)
+        at_t = curve(t) - levels
+        same = (at_t >= 0) == (at_a >= 0)
+        c, at_c = np.where(same, a, b), np.where(same, at_a, at_b)
+        b, at_b = np.where(same, b, a), np.where(same, at_b, at_a)
+        a, at_a = t, at_t
+        least = (width + 4 * _FLOAT.eps * np.abs(a) + _FLOAT.tiny) / np.abs(b - a)
+        if (least >= 1).all():
+            return np.where(at_a >= 0, a, b)
+        xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quadratic = at_a / (at_b - at_a) * at_c / (at_b - at_c) + (
+                (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+            )
+        least = np.minimum(least, 0.5)
+        step = np.clip(np.where((phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi), quadratic, 0.5), least, 1 - least)
 
 
 def _between(distance: Callable[[Array, Array], float], f: Array, g: Array) -> tuple[float, float]:

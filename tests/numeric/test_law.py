@@ -88,6 +88,17 @@ def test_equal_replicates_have_no_error(count: int) -> None:
     assert law.kl(law.gaussian()).error < 1e-9
 
 
+def test_jackknife_leaves_out_whole_replicates() -> None:
+    """Means and variances that depend on each other, and replicates that differ much."""
+    m = rng(0).normal(size=(4, 50)) + np.arange(4)[:, None]
+    v = (m - 1) ** 2 + 0.1
+    law = Mixture(m, v)
+    rest = [Mixture(np.delete(m, r, axis=0), np.delete(v, r, axis=0)) for r in range(4)]
+    for name in ("variance", "excess_kurtosis"):
+        deleted = np.array([getattr(part, name) for part in rest])
+        assert getattr(law, name).error == pytest.approx(sqrt(3) * deleted.std(), rel=1e-9)
+
+
 # The attention law with four tokens
 
 
@@ -226,6 +237,8 @@ def test_expectations_that_are_not_finite_are_refused() -> None:
         Mixture(0.0, 1.0).expect(lambda x: np.exp(x**4))
     with np.errstate(all="ignore"), pytest.raises(Numerical, match="finite"):
         PointMass(0.0).expect(lambda x: 1 / x)
+    with np.errstate(all="ignore"), pytest.raises(Numerical, match="finite"):
+        Sampled([[0.0, 1.0], [2.0, 3.0]]).expect(lambda x: 1 / x)
 
 
 def test_draws_follow_the_law() -> None:
@@ -380,6 +393,8 @@ def test_a_point_mass() -> None:
     assert repr(law.mean) == "Estimate(0.1, error=0.0)"
     assert repr(law.variance) == "Estimate(0.0, error=0.0)"
     assert law.quantile(0.3) == 0.1
+    assert PointMass(0.0).quantile(0.3) == 0
+    assert PointMass(0.0).quantile(np.array([0.1, 0.9])).tolist() == [0, 0]
     assert law.cdf(np.array([0.0999, 0.1, 0.2])).tolist() == [0, 1, 1]
     assert (law.sample(3) == 0.1).all()
     with pytest.raises(Numerical, match="kurtosis"):

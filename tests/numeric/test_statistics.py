@@ -159,6 +159,20 @@ def test_inverse_of_a_smooth_curve(levels: list[float], mean: float, scale: floa
     assert np.allclose(t, exact, rtol=1e-12, atol=2e-12 + 1e-15 / norm.pdf(exact, mean, scale).min())
 
 
+@pytest.mark.parametrize("level", [1e-6, 0.1, 0.5, 0.50001, 0.9])
+def test_inverse_needs_few_evaluations(level: float) -> None:
+    """Three scales, and a bracket a thousand times too wide: bisection alone takes 54 evaluations."""
+    calls = 0
+
+    def curve(t: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        return (ndtr(t) + ndtr(100 * t - 3) + ndtr((t - 1) / 5)) / 3
+
+    inverse(curve, np.array([level]), -190.0, 190.0, 1e-14)
+    assert calls < 25
+
+
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=8), st.floats(0.01, 0.99))
 def test_inverse_of_steps_is_the_place_of_a_step(steps: list[int], level: float) -> None:
     """A level within 1e-9 of a plateau may go either way by rounding."""
