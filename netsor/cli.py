@@ -5,22 +5,17 @@ from __future__ import annotations
 import functools
 import json
 import math
-import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 if TYPE_CHECKING:
     from netsor.errors import NetsorError
-    from netsor.legality import Diagnostic
-    from netsor.limit import Limit
-    from netsor.program import Program
 
 INTERRUPTED, INTERNAL, USAGE = 130, 70, 2
 FIGURES = (".png", ".pdf", ".svg")

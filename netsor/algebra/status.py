@@ -38,7 +38,7 @@ def status_of(moments: Moments, pivots: Pivots, term: Term, unfresh: Iterable[Fa
     below = postorder(term)
     scores = [generic(f) for f in below if is_score(Term(f, ()))]
     keys = {f.key for f in unfresh}
-    if any(s.family.key in keys for s in scores) or not pivots.ordered(scores):
+    if any(s.family.key in keys for s in scores) or pivots.order(scores) is None:
         return Status("extrapolated", "docs/theory.md, Remark 6: no order of the pivots; fourth moments of the limit")
     if not scores:
         moment = any(isinstance(f.op, Generator) and f.width is None for f in below)

@@ -41,6 +41,23 @@ def psd_pinv(C: ArrayLike, tol: float = TOLERANCE) -> Array:
     return np.asarray((vectors * inverse[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
+def psd_factors(C: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
+    """R with R R^T = C and the Moore-Penrose inverse of R^T, for a C that is left over from matrices of this size.
+
+    Eigenvalues below 1e-11 of `size` are rounding errors of zero, so that nothing left over by cancellation becomes a
+    direction of its own.
+
+    Shapes: (..., m, m) and (...) to twice (..., m, m).
+    Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of size.
+    """
+    size = np.asarray(size, dtype=np.float64)[..., None]
+    values, vectors, _, _ = _spectrum(C, size)
+    kept = values > TOLERANCE * size
+    root = np.sqrt(np.where(kept, values, 0.0))
+    inverse = np.where(kept, 1 / np.where(kept, root, 1.0), 0.0)
+    return np.asarray(vectors * root[..., None, :]), np.asarray(vectors * inverse[..., None, :])
+
+
 def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Array:
     """Standard normals at the points of a scrambled Sobol sequence; every point alone is normally distributed.
 
@@ -56,8 +73,10 @@ def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Arr
     return np.ascontiguousarray(ndtri(corners[:points].T + 2.0**-31))
 
 
-def _spectrum(C: ArrayLike) -> tuple[Array, Array, Array, Array]:
+def _spectrum(C: ArrayLike, size: Array | None = None) -> tuple[Array, Array, Array, Array]:
     """Eigenvalues (..., m), eigenvectors in columns, trace (..., 1), and whether C is diagonal (..., 1).
+
+    What counts as negative is measured by `size`, or else by the trace.
 
     A diagonal matrix keeps its order and its digits: its eigenvectors are the unit vectors.
     """
@@ -71,8 +90,9 @@ def _spectrum(C: ArrayLike) -> tuple[Array, Array, Array, Array]:
     values = np.where(diagonal[..., None], entries, values)
     vectors = np.where(diagonal[..., None, None], unit, vectors)
     trace = np.abs(entries).sum(axis=-1, keepdims=True)
-    if np.any(values < INDEFINITE * trace):
-        worst = values[values < INDEFINITE * trace].min()
+    negative = values < INDEFINITE * (trace if size is None else size)
+    if np.any(negative):
+        worst = values[negative].min()
         raise _refusal(f"a covariance matrix whose most negative eigenvalue is {worst:.6g}")
     return values, vectors, trace, diagonal[..., None]
 
