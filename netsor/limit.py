@@ -14,6 +14,7 @@ from netsor.errors import IllFormed, Numerical
 from netsor.infinite.averages import average
 from netsor.infinite.engine import DEFAULT_RUNS, Engine, Sampling
 from netsor.infinite.laws import law_of
+from netsor.infinite.plan import is_fresh
 from netsor.infinite.sample import sample
 from netsor.infinite.values import LimitValues
 from netsor.ir import Term, postorder
@@ -98,7 +99,7 @@ class Limit(Mapping[str, Variable]):
         return self._mean(self.variables[self.known(name)], Sampling(checked_count("runs", runs), seed_of(rng)))
 
     def _mean(self, term: Term, sampling: Sampling) -> EstimateArray:
-        if is_score(term):
+        if is_score(term) and is_fresh(self.moments, term):
             zero = np.zeros([extent(i.plate) for i in term.free])
             return EstimateArray(zero, zero)
         return average(self._engine, [term], lambda at: self._given(at, term), term.free, sampling)
@@ -117,7 +118,7 @@ class Limit(Mapping[str, Variable]):
         def second(at: LimitValues) -> Named:
             if x.width is not None and y.width is not None:
                 return at.poly(self.moments.expect(x, y), over)
-            if is_score(x) and x.family == y.family:
+            if is_score(x) and x.family == y.family and is_fresh(self.moments, x):
                 return at.poly(score_covariance(self.moments, x, y), over)
             return combine(np.multiply, self._given(at, x), self._given(at, y))
 

@@ -20,7 +20,7 @@ from netsor.algebra.poly import (
     scalar,
 )
 from netsor.ir import Term, apply, make, postorder
-from netsor.ops import DIV, Along, Const, Generator
+from netsor.ops import DIV, Along, Const, Generator, Typical
 from netsor.walks import generic
 
 LARGEST_POWER = 8  # of a vector that is multiplied out; beyond it a power is an opaque nonlinearity
@@ -54,7 +54,8 @@ class Moments:
                 if family.key not in self._scored:
                     random = isinstance(family.op, Generator) and family.width is None
                     random = random and semantics.limit(family.op, generic(family), self) is None
-                    self._scored[family.key] = random or any(self._scored[c.key] for c, _ in family.children)
+                    inside = any(self._scored[c.key] for c, _ in family.children)
+                    self._scored[family.key] = random or (inside and not isinstance(family.op, Typical))
         return self._scored[term.family.key]
 
     # ---- normal form

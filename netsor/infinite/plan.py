@@ -9,10 +9,11 @@ from netsor.algebra.forms import White, copies_of, copy_letters, sides, white_fo
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.poly import Poly
+from netsor.algebra.scores import score_covariance
 from netsor.ir import Term, postorder
 from netsor.numeric.demand import demanded, is_vector_generator
 from netsor.numeric.named import count
-from netsor.walks import canonical, generalise
+from netsor.walks import below, canonical, generalise
 
 
 @dataclass
@@ -39,6 +40,19 @@ def plan_scores(moments: Moments, roots: Iterable[Term]) -> ScorePlan:
     whites = patterns_of(polys)
     forms = {p.family.key: poly for p, poly in zip(scores, polys, strict=True)}
     return ScorePlan(stages, forms, {t.family.key: t for t in whites}, noise_sizes(whites))
+
+
+def is_fresh(moments: Moments, score: Term) -> bool:
+    """Is the score centred Gaussian given the scores below it: does it share no pivot with any of them?"""
+    plan = plan_scores(moments, [score])
+    if plan.forms is None:
+        earlier = [p for stage in plan.stages for p in stage if p.family != score.family]
+        return not any(score_covariance(moments, score, p.at({i: i.prime for i in p.free})) for p in earlier)
+    pivots = {
+        key: {s.op.source for m in poly for s in m.scalars if isinstance(s.op, White)} for key, poly in plan.forms.items()
+    }
+    mine = pivots.pop(score.family.key)
+    return not any(mine & theirs for theirs in pivots.values())
 
 
 def patterns_of(polys: Sequence[Poly]) -> list[Term]:
@@ -68,7 +82,7 @@ def noise_sizes(whites: Sequence[Term]) -> dict[Hashable, int]:
 
 def scores_below(roots: Iterable[Term]) -> list[list[Term]]:
     """The scores that the roots need, as patterns, stage by stage."""
-    patterns = demanded(roots, is_score, lambda t: t.args)
+    patterns = demanded(roots, is_score, below)
     stages: dict[int, list[Term]] = {}
     depth = stage_of(patterns)
     for p in patterns:
@@ -80,15 +94,15 @@ def stage_of(terms: Iterable[Term]) -> dict[bytes, int]:
     """For every family below: how many scores lie on the longest chain that ends in it."""
     depth: dict[bytes, int] = {}
     for family in postorder(*terms):
-        below = max((depth[c.key] for c, _ in family.children), default=0)
-        depth[family.key] = below + is_score(Term(family, ()))
+        most = max((depth[c.key] for c, _ in family.children), default=0)
+        depth[family.key] = most + is_score(Term(family, ()))
     return depth
 
 
 def generators_below(roots: Iterable[Term]) -> list[Term]:
     """The vector generators that the roots are functions of, given the scores, as patterns."""
 
-    def below(term: Term) -> Sequence[Term]:
+    def vectors_below(term: Term) -> Sequence[Term]:
         return () if is_vector_generator(term) else [a for a in term.args if a.width is not None]
 
-    return demanded(roots, is_vector_generator, below)
+    return demanded(roots, is_vector_generator, vectors_below)

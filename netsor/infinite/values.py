@@ -22,7 +22,8 @@ from netsor.numeric.joint import Normals, draw_given
 from netsor.numeric.linear import sobol_normals
 from netsor.numeric.named import Named, combine, count
 from netsor.numeric.streams import stream
-from netsor.ops import Generator
+from netsor.ops import Average, Generator
+from netsor.walks import below
 
 
 class LimitValues(Interpreter):
@@ -53,6 +54,10 @@ class LimitValues(Interpreter):
             return self.poly(defined, term.free)
         if isinstance(term.op, White):
             return self.white(term)
+        if isinstance(term.op, Average):
+            (inner,) = below(term)
+            value = self.value(inner)
+            return Named(value.over, value.data.mean(-2, keepdims=True))
         return super()._value(term)
 
     def generator(self, term: Term) -> Named:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
+from netsor.algebra.diagonal import is_diagonal
 from netsor.algebra.moments import Moments
-from netsor.algebra.poly import Delta, Expect, Mono, Poly
+from netsor.algebra.poly import Delta, Poly
 from netsor.checks import Number
 from netsor.errors import Numerical
-from netsor.ir import Index, Slot, Term
+from netsor.ir import Index, Term
 from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.linear import psd_factors, psd_pinv, psd_root
 from netsor.numeric.named import Named, combine, contract, count
@@ -213,26 +214,6 @@ def factors(moments: Moments, poly: Poly, letters: tuple[Index, ...]) -> tuple[N
         batch = {i for t, _ in alone for i in t}
         blocks.append((tuple(i for i in letters if i in batch), (), [s for _, s in alone]))
     return m.number, blocks, constants
-
-
-def is_diagonal(moments: Moments, scalar: Term, letter: Index) -> bool:
-    """Does this factor vanish unless the letter and its prime are one member?"""
-    pair: set[Slot] = {letter, letter.prime}
-    if not pair <= set(scalar.slots):
-        return False
-    if isinstance(scalar.op, Delta):
-        return True
-    if not isinstance(scalar.op, Expect):
-        return False
-    defined = moments.define(scalar)
-    return defined is not None and all(
-        has_delta(m, pair) or any(is_diagonal(moments, s, letter) for s in m.scalars if isinstance(s.op, Expect))
-        for m in defined
-    )
-
-
-def has_delta(m: Mono, pair: set[Slot]) -> bool:
-    return any(isinstance(s.op, Delta) and set(s.own) == pair for s in m.scalars)
 
 
 def too_large(dimension: int, runs: int) -> Numerical:

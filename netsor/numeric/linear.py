@@ -19,11 +19,17 @@ INDEFINITE = -1e-8
 
 
 def psd_root(C: ArrayLike, tol: float = TOLERANCE) -> Array:
-    """R with R R^T = C, eigenvalues below `tol` of the trace counting as 0; exactly sqrt(C) if C is diagonal.
+    """R with R R^T = C: the Cholesky factor, or the spectral root where C is singular; exactly sqrt(C) if C is diagonal.
+
+    The Cholesky factor is a continuous function of C, and eigenvectors of equal eigenvalues are not: draws change little
+    when C does. Eigenvalues below `tol` of the trace count as 0.
 
     Shapes: (..., m, m) to (..., m, m); every matrix of the stack has its own trace.
     Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of its trace.
     """
+    C = np.asarray(C, dtype=np.float64)
+    if (lower := _cholesky(C, tol * np.trace(C, axis1=-2, axis2=-1))) is not None:
+        return lower
     values, vectors, trace, diagonal = _spectrum(C)
     kept = np.where(diagonal, values > 0, values > tol * trace)
     return np.asarray(vectors * np.sqrt(np.where(kept, values, 0))[..., None, :])
@@ -50,7 +56,9 @@ def psd_factors(C: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
     Shapes: (..., m, m) and (...) to twice (..., m, m).
     Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of size.
     """
-    size = np.asarray(size, dtype=np.float64)[..., None]
+    C, size = np.asarray(C, dtype=np.float64), np.asarray(size, dtype=np.float64)[..., None]
+    if (lower := _cholesky(C, TOLERANCE * size[..., 0])) is not None:
+        return lower, np.swapaxes(np.linalg.inv(lower), -1, -2)
     values, vectors, _, _ = _spectrum(C, size)
     kept = values > TOLERANCE * size
     root = np.sqrt(np.where(kept, values, 0.0))
@@ -71,6 +79,16 @@ def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Arr
         return np.zeros((0, points))
     corners = qmc.Sobol(dimensions, bits=30, seed=rng).random_base2(max(points - 1, 0).bit_length())
     return np.ascontiguousarray(ndtri(corners[:points].T + 2.0**-31))
+
+
+def _cholesky(C: Array, least: Array) -> Array | None:
+    """Lower triangular L with L L^T = C; None if a matrix of the stack has a pivot at or below `least`."""
+    try:
+        lower: Array = np.linalg.cholesky(C)
+    except np.linalg.LinAlgError:
+        return None
+    pivots = np.diagonal(lower, axis1=-2, axis2=-1) ** 2
+    return lower if np.isfinite(lower).all() and (pivots > least[..., None]).all() else None
 
 
 def _spectrum(C: ArrayLike, size: Array | None = None) -> tuple[Array, Array, Array, Array]:
