@@ -84,7 +84,7 @@ def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Arr
 def _cholesky(C: Array, least: Array) -> Array | None:
     """Lower triangular L with L L^T = C; None if a matrix of the stack has a pivot at or below `least`."""
     try:
-        lower: Array = np.linalg.cholesky(C)
+        lower = np.linalg.cholesky(C).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         return None
     pivots = np.diagonal(lower, axis1=-2, axis2=-1) ** 2
