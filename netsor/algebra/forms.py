@@ -13,11 +13,13 @@ from typing import Any
 
 from netsor import semantics
 from netsor.algebra.moments import Moments
-from netsor.algebra.pivots import Pivots
+from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.poly import Mono, Poly, bind, scalar
+from netsor.algebra.scores import score_covariance
 from netsor.checks import Number
-from netsor.ir import Index, Plate, Term, apply, lift, make
+from netsor.ir import Index, Plate, Term, apply, lift, make, postorder
 from netsor.ops import MUL, Generator, Op, Param
+from netsor.walks import generic
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +134,13 @@ def sides(form: Term) -> tuple[Term, Term]:
         for side, mark in zip(form.args, "lr", strict=True)
     )
     return left, right
+
+
+def shared_with(moments: Moments, pivots: Pivots, score: Term) -> list[Term]:
+    """The scores below, at generic letters, that share a pivot with a score: given them it is not centred."""
+    below = [generic(f) for f in postorder(*score.args) if is_score(Term(f, ()))]
+    polys = white_forms(moments, pivots, [*below, score])
+    if polys is None:
+        return [p for p in below if score_covariance(moments, score, p.at({i: i.prime for i in p.free}))]
+    *others, mine = ({s.op.source for m in poly for s in m.scalars if isinstance(s.op, White)} for poly in polys)
+    return [p for p, theirs in zip(below, others, strict=True) if mine & theirs]

@@ -9,7 +9,6 @@ from netsor.algebra.forms import White, copies_of, copy_letters, sides, white_fo
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.poly import Poly
-from netsor.algebra.scores import score_covariance
 from netsor.ir import Term, postorder
 from netsor.numeric.demand import demanded, is_vector_generator
 from netsor.numeric.named import count
@@ -40,19 +39,6 @@ def plan_scores(moments: Moments, roots: Iterable[Term]) -> ScorePlan:
     whites = patterns_of(polys)
     forms = {p.family.key: poly for p, poly in zip(scores, polys, strict=True)}
     return ScorePlan(stages, forms, {t.family.key: t for t in whites}, noise_sizes(whites))
-
-
-def is_fresh(moments: Moments, score: Term) -> bool:
-    """Is the score centred Gaussian given the scores below it: does it share no pivot with any of them?"""
-    plan = plan_scores(moments, [score])
-    if plan.forms is None:
-        earlier = [p for stage in plan.stages for p in stage if p.family != score.family]
-        return not any(score_covariance(moments, score, p.at({i: i.prime for i in p.free})) for p in earlier)
-    pivots = {
-        key: {s.op.source for m in poly for s in m.scalars if isinstance(s.op, White)} for key, poly in plan.forms.items()
-    }
-    mine = pivots.pop(score.family.key)
-    return not any(mine & theirs for theirs in pivots.values())
 
 
 def patterns_of(polys: Sequence[Poly]) -> list[Term]:

@@ -141,6 +141,12 @@ class Text:
     def covariance(self, left: str, right: str, given: bool, value: str) -> str:
         return f"Cov({left}, {right}{' | p°' if given else ''}) = {value}"
 
+    def regression(self, left: str, known: list[str]) -> str:
+        return f"{left} | p° is Gaussian, by regression on {', '.join(known)} with the kernel k"
+
+    def kernel(self, left: str, right: str, value: str) -> str:
+        return f"k({left}, {right}) = {value}"
+
     def equation(self, left: str, right: str) -> str:
         return f"{left} = {right}"
 
@@ -215,6 +221,11 @@ class Latex(Text):
         where = "" if mask is None else rf";\, {mask}"
         entry = "" if at is None or at == letter else rf"\big|_{{{letter}={at}}}"
         return rf"\operatorname{{{name}}}_{{{letter}}}\left({body}{where}\right){entry}"
+
+    def regression(self, left: str, known: list[str]) -> str:
+        return (
+            rf"{left} \mid p^{{\circ}} \text{{ is Gaussian, by regression on }} {', '.join(known)} \text{{ with the kernel }} k"
+        )
 
     def law(self, left: str, mean: str, given: bool) -> str:
         return left + (r" \mid p^{\circ}" if given else "") + rf" \sim \mathcal{{N}}({mean}, \cdot)"

@@ -126,7 +126,7 @@ class Reader:
     def bound(self, letters: Iterable[Index], used: Iterable[Slot], env: Env) -> dict[Slot, str]:
         """Readable letters for bound ones, apart from every letter in use."""
         out = dict(env)
-        taken = {self.show(s, env) for s in used}
+        taken = {*env.values(), *(self.show(s, env) for s in used)}
         for b in letters:
             out[b] = self.names.letter(b.plate, taken)
             taken.add(out[b])
