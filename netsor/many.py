@@ -7,11 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 
-from netsor.algebra.diagonal import diagonal
+from netsor.algebra.members import independent
 from netsor.algebra.moments import Moments
-from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import Mono, is_map
-from netsor.algebra.scores import score_covariance
 from netsor.errors import NoRule
 from netsor.functions.along import sum_over
 from netsor.functions.sqrt import sqrt
@@ -120,31 +118,12 @@ class Many:
                 "such as W^O; their sum grows like the root of the size",
             )
         (atom,) = linear
-        self.check_independent(term, m, letter)
+        if not independent(self.moments, [*m.scalars, *m.atoms], letter):
+            raise self.refusal(term, "given what the members share their scores are not independent, or they share a score")
         factors = [*([] if m.number == 1 else [lift(m.number)]), *m.scalars, atom]
         summand = product(factors)
         assert isinstance(atom.op, MatMul)
         return make(Clt(atom.op.matrix), (), (sum_over(summand, *m.bound),), (letter,), atom.width, (), term.family.origin)
-
-    def check_independent(self, term: Term, m: Mono, letter: Index) -> None:
-        """The scores of different members must be independent given what the members share."""
-        scores: list[Term] = []
-        todo = [*m.scalars, *m.atoms]
-        while todo:
-            t = todo.pop()
-            if isinstance(t.op, Typical):
-                continue
-            if is_score(t) and t not in scores:
-                scores.append(t)
-            todo += t.args
-        for p in scores:
-            if letter not in p.slots:
-                raise self.refusal(term, "the members share a score, so their average stays random")
-            for q in scores:
-                other = q.at({i: i.prime for i in q.free})
-                cross = score_covariance(self.moments, p, other)
-                if not diagonal(self.moments, cross, letter):
-                    raise self.refusal(term, "scores of different members are not independent")
 
     def refusal(self, term: Term, reason: str) -> NoRule:
         return NoRule(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from netsor import listing
 from netsor.algebra.forms import shared_with
+from netsor.algebra.members import split
 from netsor.algebra.moments import Moments, gaussian, leaf_of
 from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.poly import Poly
@@ -152,7 +153,19 @@ class Variable:
             first = style.law(left, style(self.mean_tree), self.given)
         else:
             first = style.equation(left, style(self.limit_tree))
-        return [first, style.covariance(left, right, self.given, style(self.covariance_tree))]
+        return [first, style.covariance(left, right, self.given, style(self.covariance_tree)), *self.split_lines(style, left)]
+
+    def split_lines(self, style: Text, left: str) -> list[str]:
+        """Where the conditional variance is an average over a plate: its second moment at every size of the plate."""
+        if not self.given:
+            return []
+        found = split(self.moments, self.moments.define(leaf_of([self.term, self.term])) or Poly())
+        if found is None:
+            return []
+        letter = self.reader.names.letter(found.plate, {str(s) for s in self.term.slots})
+        member = style(self.reader.poly(found.member, self.letters | {found.letter: letter}))
+        shared = style(self.reader.poly(found.shared, self.letters)) if found.shared else ""
+        return style.split(left, shared, found.plate.symbol or f"N_{found.plate.name}", letter, member)
 
     @cached_property
     def partners(self) -> list[Variable]:
