@@ -8,8 +8,9 @@ from typing import Any
 
 from netsor import semantics
 from netsor.checks import Number, number
-from netsor.errors import IllFormed, NoRule
+from netsor.errors import IllFormed
 from netsor.ir import Index, Member, Plate, Size, Slot, Term, make, postorder
+from netsor.many import to_infinity
 from netsor.ops import Op, Param, Table
 from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul
@@ -59,16 +60,12 @@ def bind(variables: Mapping[str, Term], values: Mapping[str, Any]) -> dict[str, 
     sizes: dict[str, int] = {}
     numbers: dict[str, Number] = {}
     tables: dict[str, Any] = {}
+    infinite: list[str] = []
     for name, value in values.items():
         if name in open_plates:
             if getattr(value, "is_infinite", False) or value == float("inf"):
-                raise NoRule(
-                    "NS203",
-                    statement=f"P.at({name}=oo)",
-                    hypothesis="a limit in the size of a plate needs a rule of its own (a central limit theorem over its "
-                    "members), which netsor does not have yet",
-                    repair=f"take {name} large: P.at({name}=256)",
-                )
+                infinite.append(name)
+                continue
             sizes[name] = Plate(name, value).extent or 0
         elif name in open_names:
             numbers[name] = number(value, f"parameter {name}")
@@ -108,7 +105,10 @@ def bind(variables: Mapping[str, Term], values: Mapping[str, Any]) -> dict[str, 
         return semantics.bound(op, numbers)
 
     memo: dict[bytes, Term] = {}
-    return {name: rebuild(term, change, slot, memo) for name, term in variables.items()}
+    out = {name: rebuild(term, change, slot, memo) for name, term in variables.items()}
+    for plate_name in infinite:
+        out = to_infinity(out, plate_name)
+    return out
 
 
 def bindable(variables: Mapping[str, Term]) -> tuple[set[str], set[str], set[str]]:
@@ -117,9 +117,9 @@ def bindable(variables: Mapping[str, Term]) -> tuple[set[str], set[str], set[str
     names: set[str] = set()
     bound: set[str] = set()
     for family in postorder(*variables.values()):
-        plates |= {p.name for p in (*family.plates, *family.bound) if p.extent is None}
+        plates |= {p.name for p in (*family.plates, *family.bound) if p.extent is None and not p.infinite}
         op = family.op
-        if isinstance(op, Size) and op.plate.extent is None:
+        if isinstance(op, Size) and op.plate.extent is None and not op.plate.infinite:
             plates.add(op.plate.name)
         inner = op.matrix.sigma if isinstance(op, MatMul) else op.mean if isinstance(op, Input) else op
         if isinstance(inner, Param):

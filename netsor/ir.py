@@ -47,12 +47,14 @@ from netsor.ops import (
 class Plate:
     """A finite axis along which a program repeats itself: tokens, heads.
 
-    `extent` None: the size stays open until it is bound. `symbol` is how formulas write the size.
+    `extent` None: the size stays open until it is bound. `symbol` is how formulas write the size. `infinite`: the limit
+    of infinitely many members has been taken.
     """
 
     name: str
     extent: int | None = None
     symbol: str | None = None
+    infinite: bool = False
 
     def __post_init__(self) -> None:
         identifier(self.name, "a plate")

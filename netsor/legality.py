@@ -10,9 +10,8 @@ from typing import Literal
 from netsor import listing
 from netsor.algebra.moments import Moments
 from netsor.algebra.patterns import patterns, possible
-from netsor.algebra.pivots import Pivots, Use, Violation, is_score, uses
-from netsor.errors import IllFormed, NetsorError, NoRule, OutsideTheorem
-from netsor.infinite.plan import stage_of
+from netsor.algebra.pivots import Pivots, Use, Violation, uses
+from netsor.errors import IllFormed, NetsorError, OutsideTheorem
 from netsor.infinite.regularity import Regularity
 from netsor.ir import Family, Index, Slot, Term, postorder
 from netsor.names import Names
@@ -89,7 +88,7 @@ class Legality:
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:
-        found = [*self.outside_masks(), *self.scores(), *self.stages()]
+        found = [*self.outside_masks(), *self.scores()]
         if not any(d.severity == "refused" for d in found):
             found += [Diagnostic("refused", self.placed(e, f)) for f, e in self.regularity.check()]
         return sorted([*found, *self.lints()], key=lambda d: ("refused", "extrapolated", "lint").index(d.severity))
@@ -189,26 +188,6 @@ class Legality:
                     repair="give the use the same mask: softmax(p, over=j, where=...), sum_over(..., where=...)",
                 )
                 yield Diagnostic("refused", self.placed(error, use.term.family))
-
-    def stages(self) -> Iterator[Diagnostic]:
-        """Scores of different stages that may share a pivot: their law needs a regression that is not there yet."""
-        scores = [generic(f) for f in postorder(*self.variables.values()) if is_score(Term(f, ()))]
-        stage = stage_of(scores)
-        pivots = {s.family.key: set().union(*self.pivots.candidates(s)) for s in scores}
-        for later in scores:
-            for earlier in scores:
-                if stage[earlier.family.key] < stage[later.family.key] and (
-                    pivots[earlier.family.key] & pivots[later.family.key]
-                ):
-                    error = NoRule(
-                        "NS202",
-                        hypothesis=f"it shares a matrix with the earlier score {self.short(earlier)}; given that score the "
-                        "later one is Gaussian with a mean that is not zero, and netsor has no rule for it yet",
-                        consequence="treating the two as independent gives a wrong joint law",
-                        repair="give each layer its own matrices",
-                    )
-                    yield Diagnostic("refused", self.placed(error, later.family))
-                    break
 
     def lints(self) -> Iterator[Diagnostic]:
         for use in self.uses:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from netsor.algebra.forms import shared_with
 from netsor.algebra.pivots import is_score
 from netsor.algebra.scores import score_covariance
 from netsor.errors import IllFormed, Numerical
@@ -98,7 +99,7 @@ class Limit(Mapping[str, Variable]):
         return self._mean(self.variables[self.known(name)], Sampling(checked_count("runs", runs), seed_of(rng)))
 
     def _mean(self, term: Term, sampling: Sampling) -> EstimateArray:
-        if is_score(term):
+        if self._centred(term):
             zero = np.zeros([extent(i.plate) for i in term.free])
             return EstimateArray(zero, zero)
         return average(self._engine, [term], lambda at: self._given(at, term), term.free, sampling)
@@ -117,7 +118,7 @@ class Limit(Mapping[str, Variable]):
         def second(at: LimitValues) -> Named:
             if x.width is not None and y.width is not None:
                 return at.poly(self.moments.expect(x, y), over)
-            if is_score(x) and x.family == y.family:
+            if x.family == y.family and self._centred(x):
                 return at.poly(score_covariance(self.moments, x, y), over)
             return combine(np.multiply, self._given(at, x), self._given(at, y))
 
@@ -126,6 +127,10 @@ class Limit(Mapping[str, Variable]):
         a, b = (m.value for m in means)
         error = np.hypot(np.multiply.outer(np.abs(a), means[1].error), np.multiply.outer(means[0].error, np.abs(b)))
         return EstimateArray(product.value - np.multiply.outer(a, b), np.hypot(product.error, error))
+
+    def _centred(self, term: Term) -> bool:
+        """Is it a score, centred Gaussian given the scores below it?"""
+        return is_score(term) and not shared_with(self.moments, self._derivation.pivots, term)
 
     def _given(self, at: LimitValues, term: Term) -> Named:
         """E of the variable given the scores."""

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from netsor.checks import text_of
 from netsor.ir import Index, Plate, Size, Slot, Term, postorder
 from netsor.names import Named, Names
-from netsor.ops import ADD, AND, DIV, MUL, NOT, OR, POW, SUB, Along, Compare, Const, Fn, Map, Offset, Op, Param, Table
+from netsor.ops import ADD, AND, DIV, MUL, NOT, OR, POW, SUB, Along, Average, Compare, Const, Fn, Map, Offset, Op, Param, Table
+from netsor.rules.clt import Clt
 from netsor.rules.dot import Dot
 from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul
@@ -149,6 +150,18 @@ def _(op: Along, site: Site) -> Part:
 
 
 @spell.register
+def _(op: Average, site: Site) -> Part:
+    return Part(call("mean_over", *site.texts, str(site.bound[0])))
+
+
+@spell.register
+def _(op: Clt, site: Site) -> Part:
+    [letter] = site.bound
+    total = call("sum_over", *site.texts, str(letter))
+    return Part(f"{total} / sqrt({letter.plate}.size)", PRODUCT)
+
+
+@spell.register
 def _(op: Input, site: Site) -> Part:
     return Part(site.object("vector", op.name))
 
@@ -222,7 +235,7 @@ def listing(name: str, variables: Mapping[str, Term]) -> str:
     for family in postorder(*variables.values()):
         counted = [family.op.plate] if isinstance(family.op, Size) else []
         plates |= dict.fromkeys((*family.plates, *family.bound, *counted))
-    sizes = ", ".join(f"{plate}: {plate.extent or '?'}" for plate in plates)
+    sizes = ", ".join(f"{plate}: {'oo' if plate.infinite else plate.extent or '?'}" for plate in plates)
     head = f"{name}  ({sizes})" if sizes else name
     return "\n".join([head, *(f"  {text}" for text, _ in lines(variables))])
 

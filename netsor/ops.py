@@ -30,6 +30,17 @@ class Generator(Op):
     __slots__ = ()
 
 
+class Typical(Op):
+    """An operation over the members of an infinite plate, which it sees through a typical one: the bound letter."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Average(Typical):
+    """The average of a scalar over infinitely many independent members: its expectation over the scores of one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Const(Op):
     value: Number

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from netsor.ir import Family, Index, Slot, Term, make, postorder
-from netsor.ops import Op
+from netsor.ir import Family, Index, Member, Slot, Term, make, postorder
+from netsor.ops import Op, Typical
 
 
 def generic(family: Family) -> Term:
@@ -19,13 +19,19 @@ def canonical(term: Term) -> tuple[Term, dict[Slot, Slot]]:
     return term.at(to), {new: old for old, new in to.items()}
 
 
-def rebuild(root: Term, op: Callable[[Op], Op], slot: Callable[[Slot], Slot], memo: dict[bytes, Term]) -> Term:
-    """The term with every operation and every letter replaced; `memo` is shared between roots."""
+def rebuild(
+    root: Term,
+    op: Callable[[Op], Op],
+    slot: Callable[[Slot], Slot],
+    memo: dict[bytes, Term],
+    finish: Callable[[Term], Term] = lambda term: term,
+) -> Term:
+    """The term with every operation and letter replaced, and each piece finished; `memo` is shared between roots."""
     for family in postorder(root):
         if family.key not in memo:
             term = generic(family)
             bound, children = term.open()
-            memo[family.key] = make(
+            built = make(
                 op(family.op),
                 [slot(s) for s in term.own],
                 [placed(memo[c.family.key], c, slot) for c in children],
@@ -34,12 +40,22 @@ def rebuild(root: Term, op: Callable[[Op], Op], slot: Callable[[Slot], Slot], me
                 [slot(s) for s in term.slots],
                 family.origin,
             )
+            memo[family.key] = finish(built)
     return placed(memo[root.family.key], root, slot)
 
 
 def placed(new: Term, old: Term, slot: Callable[[Slot], Slot]) -> Term:
-    """The new family in the slots of the old term."""
-    return Term(new.family, tuple(slot(s) for s in old.slots))
+    """What became of a family, in the slots of the old term."""
+    return new.at({slot(g): slot(s) for g, s in zip(generic(old.family).slots, old.slots, strict=True)})
+
+
+def below(term: Term) -> tuple[Term, ...]:
+    """The children, where an operation over an infinite plate sees member 0 for all."""
+    bound, args = term.open()
+    if not isinstance(term.op, Typical):
+        return args
+    to: dict[Slot, Slot] = {b: Member(b.plate, 0) for b in bound}
+    return tuple(a.at(to) for a in args)
 
 
 def generalise(instances: Sequence[tuple[Slot, ...]]) -> tuple[Slot, ...]:

@@ -20,7 +20,7 @@ from netsor.algebra.poly import (
     scalar,
 )
 from netsor.ir import Term, apply, make, postorder
-from netsor.ops import DIV, Along, Const, Generator
+from netsor.ops import DIV, Along, Const, Generator, Typical
 from netsor.walks import generic
 
 LARGEST_POWER = 8  # of a vector that is multiplied out; beyond it a power is an opaque nonlinearity
@@ -54,13 +54,14 @@ class Moments:
                 if family.key not in self._scored:
                     random = isinstance(family.op, Generator) and family.width is None
                     random = random and semantics.limit(family.op, generic(family), self) is None
-                    self._scored[family.key] = random or any(self._scored[c.key] for c, _ in family.children)
+                    inside = any(self._scored[c.key] for c, _ in family.children)
+                    self._scored[family.key] = random or (inside and not isinstance(family.op, Typical))
         return self._scored[term.family.key]
 
     # ---- normal form
 
     def expand(self, term: Term, deep: bool = True) -> Poly:
-        """The multilinear normal form of a term. With deep=False a sum below the first sum stays an opaque atom, so that
+        """The multilinear normal form of a term. With deep=False a sum below the root stays an opaque atom, so that
         a residual stream unfolds one step at a time and a deep program costs as many leaves as it has layers."""
         key = (term.family.key, deep)
         if key not in self._expanded:
@@ -70,32 +71,36 @@ class Moments:
     def _expand(self, term: Term, deep: bool) -> Poly:
         op = term.op
         bound, args = term.open()
+
+        def inner(a: Term) -> Poly:
+            return atom(a) if not deep and is_sum(a) else self.expand(a, deep)
+
         if isinstance(op, Const):
             return constant(op.value)
         if is_map(term, "add", "sub") and (term.width is not None or deep):
-            parts = [atom(a) if not deep and is_sum(a) else self.expand(a, deep) for a in args]
+            parts = [inner(a) for a in args]
             return parts[0] + (parts[1].scaled(-1) if is_map(term, "sub") else parts[1])
         if is_map(term, "mul"):
-            return self.expand(args[0], deep) * self.expand(args[1], deep)
+            return inner(args[0]) * inner(args[1])
         if is_map(term, "div") and args[1].width is None:
             divisor = args[1].op
             if isinstance(divisor, Const) and divisor.value:
                 exact = isinstance(divisor.value, int | Fraction)
                 inverse = 1 / Fraction(divisor.value) if exact else 1 / divisor.value
-                return self.expand(args[0], deep).scaled(inverse)
+                return inner(args[0]).scaled(inverse)
             if isinstance(args[0].op, Const) and args[0].op.value == 1:
                 return scalar(term)
-            return self.expand(args[0], deep) * scalar(apply(DIV, 1, args[1]))
+            return inner(args[0]) * scalar(apply(DIV, 1, args[1]))
         if is_map(term, "pow") and term.width is not None and isinstance(args[1].op, Const):
             power = args[1].op.value
             if isinstance(power, int) and 1 <= power <= LARGEST_POWER:
                 out = ONE
                 for _ in range(power):
-                    out = out * self.expand(args[0], deep)
+                    out = out * inner(args[0])
                 return out
         if isinstance(op, Along) and op.fn.name == "sum" and term.width is not None:
             masks = ONE if len(args) == 1 else scalar(args[1])
-            return bind(self.expand(args[0], deep) * masks, bound)
+            return bind(inner(args[0]) * masks, bound)
         return scalar(term) if term.width is None else atom(term)
 
     def affine(self, term: Term) -> bool:

@@ -159,23 +159,24 @@ class Pivots:
         """For each term of the product, the sources that may serve as its pivot."""
         return [set(self.fresh(m)) or {p.source for p, _ in self.forms(m)} for m in self.product(score)]
 
-    def ordered(self, scores: Sequence[Term]) -> bool:
-        """Is there one order of the sources in which the other factors of every score precede its pivot?
+    def order(self, scores: Sequence[Term]) -> dict[bytes, int] | None:
+        """Ranks of the sources in one order in which the other factors of every score precede its pivot, if there is one.
 
         Terms with one candidate decide first; the others take the first candidate that leaves the order acyclic.
         """
         wanted: list[list[tuple[bytes, set[bytes]]]] = []
         for score in scores:
             for m in self.product(score):
-                choices = []
                 fresh = set(self.fresh(m))
-                for pivot, others in self.forms(m):
-                    if pivot.source in fresh:
-                        choices.append((pivot.source, {source for source, _ in others} - {pivot.source}))
-                if not choices and not self.vanishes(m):
-                    return False
+                choices = [
+                    (pivot.source, {source for source, _ in others} - {pivot.source})
+                    for pivot, others in self.forms(m)
+                    if pivot.source in fresh
+                ]
                 if choices:
                     wanted.append(choices)
+                elif not self.vanishes(m):
+                    return None
         before: dict[bytes, set[bytes]] = {}
         for choices in sorted(wanted, key=len):
             for source, factors in choices:
@@ -184,8 +185,8 @@ class Pivots:
                     before = trial
                     break
             else:
-                return False
-        return True
+                return None
+        return {source: k for k, source in enumerate(TopologicalSorter(before).static_order())}
 
 
 def acyclic(graph: Mapping[bytes, set[bytes]]) -> bool:

@@ -10,7 +10,7 @@ from netsor import semantics
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import Pivots, acyclic, is_score
 from netsor.ir import Family, Term, postorder
-from netsor.ops import Generator
+from netsor.ops import Generator, Typical
 from netsor.walks import generic
 
 Level = Literal["proved", "standard", "extrapolated"]
@@ -29,6 +29,7 @@ class Status:
 
 ONE_LAYER = "Sakai, Karakida, Imaizumi 2025, Theorem 3.1; docs/theory.md, Lemma 1 and Proposition 3"
 DEEP = "docs/theory.md, Theorem 4"
+MANY_HEADS = "Hron et al. 2020 (Infinite attention), Theorem 3; docs/theory.md, Theorem 8"
 NETSOR = "Yang 2019 (Tensor Programs I), Theorem 5.4"
 NETSOR_PLUS = "Yang 2019, Appendix I (Netsor+); Yang 2020 (Tensor Programs III), Theorem 2.10"
 
@@ -38,8 +39,10 @@ def status_of(moments: Moments, pivots: Pivots, term: Term, unfresh: Iterable[Fa
     below = postorder(term)
     scores = [generic(f) for f in below if is_score(Term(f, ()))]
     keys = {f.key for f in unfresh}
-    if any(s.family.key in keys for s in scores) or not pivots.ordered(scores):
+    if any(s.family.key in keys for s in scores) or pivots.order(scores) is None:
         return Status("extrapolated", "docs/theory.md, Remark 6: no order of the pivots; fourth moments of the limit")
+    if any(isinstance(f.op, Typical) for f in below):
+        return Status("standard", MANY_HEADS)
     if not scores:
         moment = any(isinstance(f.op, Generator) and f.width is None for f in below)
         return Status("standard", NETSOR_PLUS if moment else NETSOR)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
 from netsor.algebra.moments import Moments
-from netsor.infinite.plan import generators_below, scores_below
+from netsor.infinite.plan import generators_below, plan_scores
 from netsor.infinite.values import LimitValues
 from netsor.ir import Term
 from netsor.numeric.joint import Normals
@@ -46,37 +47,31 @@ class Engine:
         Random: streams ("limit", .., replicate) for scores and coordinates, ("kernel", family, replicate) for
         expectations that are averaged over coordinates.
         """
-        stages = scores_below([*roots, *coordinates])
-        scores = [p for stage in stages for p in stage]
-        drawn = [*scores, *generators_below(coordinates)]
-        dimensions = sum(count(p.free) for p in drawn)
+        plan = plan_scores(self.moments, [*roots, *coordinates])
+        sizes: dict[Hashable, int] = {**plan.sizes, **{p.family.order: count(p.free) for p in generators_below(coordinates)}}
+        dimensions = sum(sizes.values())
         runs = block_size(sampling.runs, dimensions)
         blocks = max(REPLICATES, -(-sampling.runs // runs)) if dimensions else 1
-        shape = (runs, 1) if scores else (1, runs)
+        shape = (runs, 1) if plan.stages else (1, runs)
         replicate = 0
         while replicate < blocks:
-            normals = self.normals(drawn, dimensions, shape, sampling.seed, replicate)
-            values = LimitValues(self.moments, stages, normals, level, (sampling.seed, replicate))
+            normals = self.normals(sizes, shape, sampling.seed, replicate)
+            values = LimitValues(self.moments, plan, normals, level, (sampling.seed, replicate))
             yield values, normals
             if values.sampled and not dimensions:
                 blocks = REPLICATES  # nothing random but the averages over coordinates: replicate those
             replicate += 1
 
     def normals(
-        self, drawn: Sequence[Term], dimensions: int, shape: tuple[int, int], seed: np.random.SeedSequence, replicate: int
+        self, sizes: Mapping[Hashable, int], shape: tuple[int, int], seed: np.random.SeedSequence, replicate: int
     ) -> Normals:
-        """Normals (how many, *shape) for each family: scrambled Sobol points in few dimensions, else independent."""
+        """Normals (how many, *shape) by key: scrambled Sobol points in few dimensions, else independent."""
+        dimensions = sum(sizes.values())
         if dimensions > LARGEST_SOBOL:
-            return lambda term, n: stream(seed, "limit", term.family.order, replicate).standard_normal((n, *shape))
-        points = sobol_normals(dimensions, max(shape), stream(seed, "limit", "sobol", replicate)) if dimensions else None
-        sizes = [count(p.free) for p in drawn]
-        start = dict(zip([p.family.key for p in drawn], np.cumsum([0, *sizes]).tolist(), strict=False))
-
-        def reserved(term: Term, n: int) -> np.ndarray:
-            assert points is not None
-            return points[start[term.family.key] : start[term.family.key] + n].reshape(n, *shape)
-
-        return reserved
+            return lambda key, n: stream(seed, "limit", key, replicate).standard_normal((n, *shape))
+        points = sobol_normals(dimensions, max(shape), stream(seed, "limit", "sobol", replicate))
+        start = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
+        return lambda key, n: points[start[key] : start[key] + n].reshape(n, *shape)
 
 
 def block_size(runs: int, dimensions: int) -> int:

@@ -8,7 +8,8 @@ import numpy as np
 
 from netsor import semantics
 from netsor.algebra.affine import affine_sources, integrate
-from netsor.algebra.pivots import is_score
+from netsor.algebra.forms import shared_with
+from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.scores import score_covariance
 from netsor.errors import Numerical
 from netsor.infinite.coordinates import Coordinates
@@ -24,7 +25,7 @@ SETTLED, TOLERATED = 1e-10, 1e-6  # relative changes under refinement
 def law_of(engine: Engine, term: Term, sampling: Sampling) -> Law:
     """The law of a term without free letters: a mixture of N(m, V) over the runs where some Gaussian atom is affine."""
     moments = engine.moments
-    if is_score(term):
+    if is_score(term) and not shared_with(moments, Pivots(moments), term):
         variance = score_covariance(moments, term, term)
         return mixture(engine, term.args[:2], sampling, lambda at: (0 * at.poly(variance).data, at.poly(variance).data))
     if term.width is None:

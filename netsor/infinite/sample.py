@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 
 from netsor.algebra.moments import Moments
 from netsor.infinite.coordinates import Coordinates
-from netsor.infinite.plan import generators_below, scores_below
+from netsor.infinite.plan import generators_below, plan_scores
 from netsor.infinite.values import LimitValues
-from netsor.ir import Term
 from netsor.numeric.draws import Output
 from netsor.numeric.named import count
 from netsor.numeric.streams import stream
@@ -25,17 +24,17 @@ def sample(
     roots = [o.term for o in outputs.values()]
     vectors = [t for t in roots if t.width is not None]
     coordinates = max((o.coordinates for o in outputs.values()), default=1)
-    stages = scores_below(roots)
-    scores = sum(count(p.free) for stage in stages for p in stage)
-    cells = scores + coordinates * sum(count(p.free) for p in generators_below(vectors))
+    plan = plan_scores(moments, roots)
+    of_vectors = {p.family.order: count(p.free) for p in generators_below(vectors)}
+    cells = sum(plan.sizes.values()) + coordinates * sum(of_vectors.values())
     size = max(1, min(4096, CELLS // max(1, cells)))
     for block, start in enumerate(range(0, runs, size)):
         n = min(size, runs - start)
 
-        def normals(term: Term, k: int, block: int = block, n: int = n) -> np.ndarray:
-            last = coordinates if term.width is not None else 1
-            return stream(seed, "sample", term.family.order, block).standard_normal((k, n, last))
+        def normals(key: Hashable, k: int, block: int = block, n: int = n) -> np.ndarray:
+            last = coordinates if key in of_vectors else 1
+            return stream(seed, "sample", key, block).standard_normal((k, n, last))
 
-        at = LimitValues(moments, stages, normals, 1, (seed, block))
+        at = LimitValues(moments, plan, normals, 1, (seed, block))
         draw = Coordinates(at, vectors, normals)
         yield n, {name: o.array(draw.value(o.term), n) for name, o in outputs.items()}

@@ -17,7 +17,7 @@ from netsor.rules.input import Input
 def initial(at: Interpreter, moments: Moments, op: Input, term: Term, normals: Normals) -> Named:
     """Coordinates of x over its free letters: N(mean, cov), or the quantiles of another law."""
     if op.law is not None:
-        values = np.asarray(op.law.quantile(ndtr(normals(term, count(term.free)))), dtype=float)
+        values = np.asarray(op.law.quantile(ndtr(normals(term.family.order, count(term.free)))), dtype=float)
         return Named(term.free, values.reshape(*(count([i]) for i in term.free), *values.shape[1:]))
 
     (centred,) = draw_jointly(at, moments, [term], lambda g, h: semantics.cumulant(op, (g, h), moments), normals)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from netsor.algebra.forms import Sigma
 from netsor.algebra.poly import Delta, Poly
+from netsor.checks import Number
 from netsor.errors import IllFormed, Numerical
 from netsor.ir import Index, Size, Slot, Term
 from netsor.numeric.named import Named, combine, contract, extent, named, union
@@ -116,12 +118,20 @@ def _(op: Param, term: Term) -> Named:
 
 @entry.register
 def _(op: Sigma2, term: Term) -> Named:
-    sigma: Any = op.matrix.sigma
-    if isinstance(sigma, Param):
-        if sigma.value is None:
-            raise unbound(sigma.name)
-        sigma = sigma.value
-    return named(float(sigma) ** 2)
+    return named(sigma_of(op.matrix.sigma) ** 2)
+
+
+@entry.register
+def _(op: Sigma, term: Term) -> Named:
+    return named(sigma_of(op.sigma))
+
+
+def sigma_of(sigma: Number | Param) -> float:
+    if not isinstance(sigma, Param):
+        return float(sigma)
+    if sigma.value is None:
+        raise unbound(sigma.name)
+    return float(sigma.value)
 
 
 @entry.register

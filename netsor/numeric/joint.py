@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
+from netsor.algebra.diagonal import is_diagonal
 from netsor.algebra.moments import Moments
-from netsor.algebra.poly import Delta, Expect, Mono, Poly
+from netsor.algebra.poly import Delta, Poly
 from netsor.checks import Number
 from netsor.errors import Numerical
-from netsor.ir import Index, Slot, Term
+from netsor.ir import Index, Term
 from netsor.numeric.interpreter import Interpreter
-from netsor.numeric.linear import psd_root
+from netsor.numeric.linear import psd_factors, psd_pinv, psd_root
 from netsor.numeric.named import Named, combine, contract, count
 
 LARGEST_DENSE = 1.5e9  # bytes of one dense covariance over all runs
 
 Covariance = Callable[[Term, Term], Poly]
-Normals = Callable[[Term, int], np.ndarray]  # (term, how many) -> (how many, runs, coordinates)
+Normals = Callable[[Hashable, int], np.ndarray]  # (key, how many) -> (how many, runs, coordinates)
 
 
 def primed(term: Term) -> Term:
@@ -40,12 +41,40 @@ def draw_jointly(
         values = None
         if len(members) == 1:
             (g,) = members
-            factored = draw_factored(at, moments, g, covariance(g, primed(g)), normals(g, count(g.free)))
+            factored = draw_factored(at, moments, g, covariance(g, primed(g)), normals(g.family.order, count(g.free)))
             values = None if factored is None else [factored]
         if values is None:
             values = draw_dense(at, members, covariance, normals)
         out.update(zip(group, values, strict=True))
     return [out[k] for k in range(len(terms))]
+
+
+def draw_given(
+    at: Interpreter,
+    moments: Moments,
+    terms: Sequence[Term],
+    known: Sequence[tuple[Term, Named]],
+    covariance: Covariance,
+    normals: Normals,
+) -> list[Named]:
+    """Centred Gaussian values of the terms given the values of earlier ones, jointly Gaussian with them: by regression."""
+    known = [(old, value) for old, value in known if any(covariance(t, primed(old)) for t in terms)]
+    if not known:
+        return draw_jointly(at, moments, terms, covariance, normals)
+    joint = dense_covariance(at, [*(old for old, _ in known), *terms], covariance)
+    n = sum(count(old.free) for old, _ in known)
+    cross = joint[:, n:, :n]
+    slope = cross @ psd_pinv(joint[:, :n, :n])
+    rest = joint[:, n:, n:] - slope @ np.swapaxes(cross, -1, -2)
+    trace = np.trace(joint[:, n:, n:], axis1=-2, axis2=-1)
+    sizes = [count(t.free) for t in terms]
+    seen = np.concatenate([v.full(old.free).reshape(count(old.free), *v.data.shape[-2:]) for old, v in known])
+    z = np.concatenate([normals(t.family.order, size) for t, size in zip(terms, sizes, strict=True)])
+    total = multiply(slope, seen) + multiply(psd_factors(rest, trace)[0], z)
+    return [
+        Named(t.free, v.reshape(*(count([i]) for i in t.free), *v.shape[1:]))
+        for t, v in zip(terms, np.split(total, np.cumsum(sizes)[:-1]), strict=True)
+    ]
 
 
 def connected(n: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -61,7 +90,7 @@ def draw_dense(at: Interpreter, terms: Sequence[Term], covariance: Covariance, n
     """By one root of the whole covariance."""
     sizes = [count(t.free) for t in terms]
     root = psd_root(dense_covariance(at, terms, covariance))
-    z = np.concatenate([normals(t, size) for t, size in zip(terms, sizes, strict=True)])
+    z = np.concatenate([normals(t.family.order, size) for t, size in zip(terms, sizes, strict=True)])
     values = np.split(multiply(root, z), np.cumsum(sizes)[:-1])
     return [Named(t.free, v.reshape(*(count([i]) for i in t.free), *v.shape[1:])) for t, v in zip(terms, values, strict=True)]
 
@@ -185,26 +214,6 @@ def factors(moments: Moments, poly: Poly, letters: tuple[Index, ...]) -> tuple[N
         batch = {i for t, _ in alone for i in t}
         blocks.append((tuple(i for i in letters if i in batch), (), [s for _, s in alone]))
     return m.number, blocks, constants
-
-
-def is_diagonal(moments: Moments, scalar: Term, letter: Index) -> bool:
-    """Does this factor vanish unless the letter and its prime are one member?"""
-    pair: set[Slot] = {letter, letter.prime}
-    if not pair <= set(scalar.slots):
-        return False
-    if isinstance(scalar.op, Delta):
-        return True
-    if not isinstance(scalar.op, Expect):
-        return False
-    defined = moments.define(scalar)
-    return defined is not None and all(
-        has_delta(m, pair) or any(is_diagonal(moments, s, letter) for s in m.scalars if isinstance(s.op, Expect))
-        for m in defined
-    )
-
-
-def has_delta(m: Mono, pair: set[Slot]) -> bool:
-    return any(isinstance(s.op, Delta) and set(s.own) == pair for s in m.scalars)
 
 
 def too_large(dimension: int, runs: int) -> Numerical:

@@ -54,6 +54,13 @@ def named(value: Any) -> Named:
 
 
 def extent(plate: Plate) -> int:
+    if plate.infinite:
+        raise IllFormed(
+            "NS304",
+            statement=f"all members of {plate.name}, of which there are infinitely many",
+            hypothesis="a number belongs to one member",
+            repair="name one: law(..., a=0), or leave the variable out",
+        )
     if plate.extent is None:
         raise IllFormed(
             "NS304",

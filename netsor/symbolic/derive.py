@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 from netsor import listing
+from netsor.algebra.forms import shared_with
+from netsor.algebra.members import split
 from netsor.algebra.moments import Moments, gaussian, leaf_of
 from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.poly import Poly
 from netsor.algebra.scores import score_covariance
 from netsor.algebra.status import Status, status_of
-from netsor.ir import Family, Term, postorder
+from netsor.ir import Family, Slot, Term, postorder
 from netsor.names import Names
 from netsor.ops import Along, Generator
 from netsor.rules.input import Input
@@ -71,6 +73,11 @@ class Variable:
     def primed(self) -> Term:
         return self.term.at({i: i.prime for i in self.term.free})
 
+    @property
+    def letters(self) -> dict[Slot, str]:
+        """The letters in use, so that bound ones stay apart from all of them."""
+        return {s: str(s) for s in (*self.term.slots, *self.primed.slots)}
+
     def symbol(self, term: Term | None = None) -> Sym:
         slots = self.term.slots if term is None else term.slots
         return Sym(self.name, self.reader.kind(self.term), tuple(map(str, slots)))
@@ -79,7 +86,7 @@ class Variable:
     def limit_tree(self) -> Tree:
         """Z of the variable (or the scalar's limit) in terms of the variables it is made of."""
         if isinstance(self.term.op, Generator) and self.term.width is None and not is_score(self.term):
-            return self.reader.poly(self.moments.expect(self.term.args[0]))
+            return self.reader.poly(self.moments.expect(self.term.args[0]), self.letters)
         return self.reader.term(self.term, opened=True)
 
     @cached_property
@@ -101,11 +108,11 @@ class Variable:
 
     @cached_property
     def covariance_tree(self) -> Tree | None:
-        return None if self.covariance_poly is None else self.reader.poly(self.covariance_poly)
+        return None if self.covariance_poly is None else self.reader.poly(self.covariance_poly, self.letters)
 
     @cached_property
     def mean_tree(self) -> Tree:
-        return self.reader.poly(self.mean_poly)
+        return self.reader.poly(self.mean_poly, self.letters)
 
     # ---- sympy
 
@@ -140,11 +147,44 @@ class Variable:
         if self.kind == "map":
             return [style.equation(left, style(self.limit_tree))]
         assert self.covariance_tree is not None
+        if self.partners:
+            return self.joint_lines(style, left, right)
         if isinstance(self.term.op, Generator):
             first = style.law(left, style(self.mean_tree), self.given)
         else:
             first = style.equation(left, style(self.limit_tree))
-        return [first, style.covariance(left, right, self.given, style(self.covariance_tree))]
+        return [first, style.covariance(left, right, self.given, style(self.covariance_tree)), *self.split_lines(style, left)]
+
+    def split_lines(self, style: Text, left: str) -> list[str]:
+        """Where the conditional variance is an average over a plate: its second moment at every size of the plate."""
+        if not self.given:
+            return []
+        found = split(self.moments, self.moments.define(leaf_of([self.term, self.term])) or Poly())
+        if found is None:
+            return []
+        letter = self.reader.names.letter(found.plate, {str(s) for s in self.term.slots})
+        member = style(self.reader.poly(found.member, self.letters | {found.letter: letter}))
+        shared = style(self.reader.poly(found.shared, self.letters)) if found.shared else ""
+        return style.split(left, shared, found.plate.symbol or f"N_{found.plate.name}", letter, member)
+
+    @cached_property
+    def partners(self) -> list[Variable]:
+        """Earlier scores, of those that have a name, that share a matrix with this one."""
+        if not is_score(self.term):
+            return []
+        shared = {p.family for p in shared_with(self.moments, self.context.pivots, self.term)}
+        return [v for v in self.context.derived.values() if v.term.family in shared]
+
+    def joint_lines(self, style: Text, left: str, right: str) -> list[str]:
+        """A score that shares a matrix with earlier ones: Gaussian given them, by regression with this kernel."""
+        assert self.covariance_tree is not None
+        partners = [style(v.symbol()) for v in self.partners]
+        lines = [style.regression(left, partners), style.kernel(left, right, style(self.covariance_tree))]
+        for v in self.partners:
+            cross = score_covariance(self.moments, self.term, v.primed)
+            letters = self.letters | v.letters
+            lines.append(style.kernel(left, style(v.symbol(v.primed)), style(self.reader.poly(cross, letters))))
+        return lines
 
     def __str__(self) -> str:
         head = f"{self.name}  {self.kind}, {self.rule}, {self.status}"

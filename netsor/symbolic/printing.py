@@ -141,6 +141,20 @@ class Text:
     def covariance(self, left: str, right: str, given: bool, value: str) -> str:
         return f"Cov({left}, {right}{' | p°' if given else ''}) = {value}"
 
+    def split(self, left: str, shared: str, size: str, letter: str, member: str) -> list[str]:
+        """V = shared + H^{-1} Sum_a V_a, and E V^2 = (E V)^2 + Var(V_a) / H."""
+        plus = f"{shared} + " if shared else ""
+        return [
+            f"V := Var({left} | p°) = {plus}{size}^{{-1}} Σ_{letter} V_{letter}, V_{letter} = {member}",
+            f"E V² = (E V)² + Var(V_{letter}) / {size}",
+        ]
+
+    def regression(self, left: str, known: list[str]) -> str:
+        return f"{left} | p° is Gaussian, by regression on {', '.join(known)} with the kernel k"
+
+    def kernel(self, left: str, right: str, value: str) -> str:
+        return f"k({left}, {right}) = {value}"
+
     def equation(self, left: str, right: str) -> str:
         return f"{left} = {right}"
 
@@ -215,6 +229,19 @@ class Latex(Text):
         where = "" if mask is None else rf";\, {mask}"
         entry = "" if at is None or at == letter else rf"\big|_{{{letter}={at}}}"
         return rf"\operatorname{{{name}}}_{{{letter}}}\left({body}{where}\right){entry}"
+
+    def split(self, left: str, shared: str, size: str, letter: str, member: str) -> list[str]:
+        plus = f"{shared} + " if shared else ""
+        average = rf"{size}^{{-1}} \sum_{{{letter}}} V_{{{letter}}}, \quad V_{{{letter}}} = {member}"
+        return [
+            rf"V := \operatorname{{Var}}({left} \mid p^{{\circ}}) = {plus}{average}",
+            rf"\mathbb{{E}} V^{{2}} = (\mathbb{{E}} V)^{{2}} + \operatorname{{Var}}(V_{{{letter}}}) / {size}",
+        ]
+
+    def regression(self, left: str, known: list[str]) -> str:
+        return (
+            rf"{left} \mid p^{{\circ}} \text{{ is Gaussian, by regression on }} {', '.join(known)} \text{{ with the kernel }} k"
+        )
 
     def law(self, left: str, mean: str, given: bool) -> str:
         return left + (r" \mid p^{\circ}" if given else "") + rf" \sim \mathcal{{N}}({mean}, \cdot)"

@@ -13,7 +13,8 @@ from netsor.algebra.poly import Delta, Expect, Mono, Poly, bind
 from netsor.checks import Number
 from netsor.ir import Index, Plate, Size, Slot, Term
 from netsor.names import Names
-from netsor.ops import Along, Compare, Const, Fn, Generator, Map, Offset, Param, Table
+from netsor.ops import Along, Average, Compare, Const, Fn, Generator, Map, Offset, Param, Table
+from netsor.rules.clt import Clt
 from netsor.rules.input import Input, Prior
 from netsor.rules.matmul import MatMul, Sigma2
 
@@ -125,7 +126,7 @@ class Reader:
     def bound(self, letters: Iterable[Index], used: Iterable[Slot], env: Env) -> dict[Slot, str]:
         """Readable letters for bound ones, apart from every letter in use."""
         out = dict(env)
-        taken = {self.show(s, env) for s in used}
+        taken = {*env.values(), *(self.show(s, env) for s in used)}
         for b in letters:
             out[b] = self.names.letter(b.plate, taken)
             taken.add(out[b])
@@ -167,6 +168,13 @@ class Reader:
             return Power(Sym(name, "sigma"), Fraction(2))
         if isinstance(op, Prior):
             return Sym(f"K_{op.input.name}", "constant", own)
+        if isinstance(op, Average):
+            defined = self.moments.define(args[0]) if isinstance(args[0].op, Expect) else None
+            return Mean((self.term(args[0], env) if defined is None else self.poly(defined, env),), False)
+        if isinstance(op, Clt):
+            plate = bound[0].plate
+            size = Sym(plate.symbol or f"N_{plate.name}", "size")
+            return times([Power(size, Fraction(-1, 2)), Sum(((self.show(bound[0], env), plate),), self.term(args[0], env))])
         if isinstance(op, Expect):
             return Mean(tuple(self.term(a, env) for a in args), self.moments.scored(term))
         if isinstance(op, Input):
