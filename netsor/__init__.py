@@ -15,7 +15,7 @@ _HOMES = {
     "netsor.program": "Program",
     "netsor.limit": "Limit",
     "netsor.simulation": "simulate",
-    "netsor.compare": "Comparison compare",
+    "netsor.comparison": "Comparison compare",
     "netsor.errors": "IllFormed NetsorError NoRule Numerical OutsideTheorem",
     "netsor.numeric.law": "Mixture PointMass Sampled",
     "sympy": "oo",

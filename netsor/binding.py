@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,9 @@ from netsor.ir import Index, Member, Plate, Size, Slot, Term, make, postorder
 from netsor.many import to_infinity
 from netsor.ops import Op, Param, Table
 from netsor.rules.input import Input
-from netsor.rules.matmul import MatMul
+from netsor.rules.matmul import MatMul, distinct_letters
 from netsor.rules.prior import nest, shape_of
-from netsor.walks import rebuild
+from netsor.walks import generic, rebuild
 
 
 def param(name: str, value: Any = None) -> Term:
@@ -29,6 +30,7 @@ def table(name: str, *indices: Index, values: Any = None) -> Term:
     Shapes: values has one axis for each index, in order. Raises: NS305 for another shape, NS306 for NaN.
     """
     letters = tuple(indices)
+    distinct_letters(f"table({name!r}, ...)", letters)
     if values is not None:
         values = nest(f"table {name}", values.tolist() if hasattr(values, "tolist") else values)
         check_shape(name, values, [i.plate for i in letters])
@@ -48,7 +50,7 @@ def check_shape(name: str, values: Any, plates: list[Plate]) -> None:
     if len(shape) != len(wanted) or any(w not in (None, s) for s, w in zip(shape, wanted, strict=True)):
         raise IllFormed(
             "NS305",
-            statement=f"values of table {name} have shape {shape}",
+            statement=f"values of {name} have shape {shape}",
             hypothesis=f"its plates have sizes {tuple(w or p.name for w, p in zip(wanted, plates, strict=True))}",
             repair="give one entry for each member",
         )
@@ -63,13 +65,13 @@ def bind(variables: Mapping[str, Term], values: Mapping[str, Any]) -> dict[str, 
     infinite: list[str] = []
     for name, value in values.items():
         if name in open_plates:
-            if getattr(value, "is_infinite", False) or value == float("inf"):
+            if getattr(value, "is_infinite", False) or (isinstance(value, float) and value == math.inf):
                 infinite.append(name)
                 continue
             sizes[name] = Plate(name, value).extent or 0
         elif name in open_names:
             numbers[name] = number(value, f"parameter {name}")
-        elif name in bound or any(p.name == name for f in postorder(*variables.values()) for p in f.plates):
+        elif name in bound:
             raise IllFormed(
                 "NS304",
                 statement=f"P.at({name}={value!r})",
@@ -106,9 +108,20 @@ def bind(variables: Mapping[str, Term], values: Mapping[str, Any]) -> dict[str, 
 
     memo: dict[bytes, Term] = {}
     out = {name: rebuild(term, change, slot, memo) for name, term in variables.items()}
+    check_arrays(out)
     for plate_name in infinite:
         out = to_infinity(out, plate_name)
     return out
+
+
+def check_arrays(variables: Mapping[str, Term]) -> None:
+    """Arrays given before the sizes must fit them."""
+    for family in postorder(*variables.values()):
+        plates = [s.plate for s in generic(family).own]
+        if isinstance(family.op, Table) and family.op.values is not None:
+            check_shape(family.op.name, family.op.values, plates)
+        if isinstance(family.op, Input) and isinstance(family.op.cov, tuple):
+            check_shape(family.op.name, family.op.cov, plates * 2)
 
 
 def bindable(variables: Mapping[str, Term]) -> tuple[set[str], set[str], set[str]]:
@@ -117,10 +130,9 @@ def bindable(variables: Mapping[str, Term]) -> tuple[set[str], set[str], set[str
     names: set[str] = set()
     bound: set[str] = set()
     for family in postorder(*variables.values()):
-        plates |= {p.name for p in (*family.plates, *family.bound) if p.extent is None and not p.infinite}
         op = family.op
-        if isinstance(op, Size) and op.plate.extent is None and not op.plate.infinite:
-            plates.add(op.plate.name)
+        for p in (*family.plates, *family.bound, *([op.plate] if isinstance(op, Size) else [])):
+            (plates if p.extent is None and not p.infinite else bound).add(p.name)
         inner = op.matrix.sigma if isinstance(op, MatMul) else op.mean if isinstance(op, Input) else op
         if isinstance(inner, Param):
             (names if inner.value is None else bound).add(inner.name)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from fractions import Fraction
-from types import FrameType
 from typing import Any, TypeAlias
 
 from netsor.errors import IllFormed
@@ -52,14 +50,3 @@ def index_error(statement: str, hypothesis: str, repair: str) -> IllFormed:
 
 def text_of(value: Number) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def caller() -> tuple[str, int] | None:
-    """File and line of the nearest frame outside the library."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith("netsor.") or module.startswith("netsor.programs"):
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return None

@@ -348,7 +348,7 @@ def compare(
 
     Exit code 1 where variance or kurtosis, fitted over at least three widths, is more than 5 standard errors away.
     """
-    from netsor.compare import compare
+    from netsor.comparison import compare
     from netsor.report import tables
 
     program = loaded(file, settings)

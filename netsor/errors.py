@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 TITLES = {
     "NS101": "the score diverges",
     "NS102": "the score is centred but not fresh",
@@ -46,7 +49,7 @@ class NetsorError(Exception):
     ) -> None:
         super().__init__(code, statement, place, hypothesis, consequence, repair)
         self.code = code
-        self.statement, self.place = statement, place
+        self.statement, self.place = statement, place or located(caller())
         self.hypothesis, self.consequence, self.repair = hypothesis, consequence, repair
         self.diagnostics: list[object] = []  # all findings, where this is the first of several
 
@@ -75,6 +78,23 @@ class NetsorError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), *self.args)
+
+
+def caller() -> tuple[str, int] | None:
+    """File and line of the nearest frame outside the library."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "netsor.cli":
+            return None
+        if not module.startswith(("netsor.", "functools")) or module.startswith("netsor.programs"):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def located(origin: tuple[str, int] | None) -> str:
+    return "" if origin is None else f"{origin[0]}:{origin[1]}"
 
 
 def _rebuild(kind: type[NetsorError], code: str, *parts: str) -> NetsorError:

@@ -17,8 +17,8 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any, TypeAlias
 
-from netsor.checks import caller, identifier, index_error, number
-from netsor.errors import IllFormed
+from netsor.checks import identifier, index_error, number
+from netsor.errors import IllFormed, NoRule, caller
 from netsor.ops import (
     ABS,
     ADD,
@@ -58,13 +58,25 @@ class Plate:
 
     def __post_init__(self) -> None:
         identifier(self.name, "a plate")
-        if self.extent is not None and (isinstance(self.extent, bool) or not isinstance(self.extent, int) or self.extent < 1):
+        if self.extent is None:
+            return
+        if getattr(self.extent, "is_infinite", False) or self.extent == float("inf"):
+            raise NoRule(
+                "NS203",
+                statement=f"Plate({self.name!r}, oo)",
+                hypothesis="a program is written for a plate of any size, and its limit taken afterwards",
+                consequence="a sum over infinitely many members has no meaning before that",
+                repair=f"write Plate({self.name!r}) and take the limit with P.at({self.name}=oo)",
+            )
+        size = number(self.extent, f"the size of plate {self.name}")
+        if not isinstance(size, int) or size < 1:
             raise IllFormed(
                 "NS306",
                 statement=f"Plate({self.name!r}, {self.extent!r})",
                 hypothesis="the size of a plate is a positive integer, or None for a symbol",
                 repair=f"write Plate({self.name!r}, 4), or Plate({self.name!r}) and bind it with P.at({self.name}=4)",
             )
+        object.__setattr__(self, "extent", size)
 
     @property
     def size(self) -> Term:
@@ -72,10 +84,14 @@ class Plate:
         return make(Size(self))
 
     def index(self, name: str) -> Index:
+        identifier(name, "an index")
         return Index(name, self)
 
     def indices(self, names: str) -> list[Index]:
-        return [Index(name, self) for name in names.split()]
+        """Several letters at once: `i, j = token.indices("i j")`."""
+        if not isinstance(names, str):
+            identifier(names, "an index")
+        return [self.index(name) for name in names.split()]
 
     def __str__(self) -> str:
         return self.name
@@ -111,8 +127,8 @@ class Index(Letter):
     plate: Plate
 
     def __post_init__(self) -> None:
-        if self.name[:1] not in "#@":  # letters of the interpreters
-            identifier(self.name.rstrip("'"), "an index")
+        if not (isinstance(self.name, str) and self.name.startswith(("#", "@"))):  # letters of the interpreters
+            identifier(self.name.rstrip("'") if isinstance(self.name, str) else self.name, "an index")
 
     @property
     def prime(self) -> Index:
@@ -130,6 +146,8 @@ class Member(Letter):
     at: int
 
     def __post_init__(self) -> None:
+        if hasattr(self.at, "__index__") and not isinstance(self.at, bool | int):
+            object.__setattr__(self, "at", self.at.__index__())
         if isinstance(self.at, bool) or not isinstance(self.at, int):
             raise index_error(f"{self.at!r}", "a member of a plate is named by an integer", "write x[0]")
         if self.at < 0 or (self.plate.extent is not None and self.at >= self.plate.extent):
@@ -157,15 +175,12 @@ class Width:
 
     def __post_init__(self) -> None:
         identifier(self.name, "a width")
+        if isinstance(self.ratio, bool) or not isinstance(self.ratio, int | Fraction) or self.ratio <= 0:
+            raise ratio_error(f"Width({self.name!r}, {self.ratio!r})")
 
     def __rmul__(self, ratio: int | Fraction) -> Width:
         if isinstance(ratio, bool) or not isinstance(ratio, int | Fraction) or ratio <= 0:
-            raise IllFormed(
-                "NS306",
-                statement=f"{ratio!r} * {self}",
-                hypothesis="the ratio of two widths is a positive rational number",
-                repair="write 4 * n, or Fraction(1, 2) * n",
-            )
+            raise ratio_error(f"{ratio!r} * {self}")
         return Width(self.name, self.ratio * Fraction(ratio))
 
     __mul__ = __rmul__
@@ -194,6 +209,15 @@ class Size(Op):
 
 
 # ------------------------------------------------------------------------------------------------------------ terms
+
+
+def ratio_error(statement: str) -> IllFormed:
+    return IllFormed(
+        "NS306",
+        statement=statement,
+        hypothesis="the ratio of two widths is a positive rational number",
+        repair="write 4 * n, or Fraction(1, 2) * n",
+    )
 
 
 class Function(Fn):
@@ -240,6 +264,8 @@ class Family:
 @dataclass(frozen=True, slots=True)
 class Term:
     """A family with its letters put into slots."""
+
+    __array_ufunc__ = None  # an array beside a term asks the term, and is refused
 
     family: Family
     slots: tuple[Slot, ...] = ()
@@ -314,6 +340,9 @@ class Term:
     def __pow__(self, other: Any) -> Term:
         return apply(POW, self, other)
 
+    def __rpow__(self, other: Any) -> Term:
+        return apply(POW, other, self)
+
     def __neg__(self) -> Term:
         return apply(MUL, -1, self)
 
@@ -354,6 +383,8 @@ def make(
 def apply(fn: Fn, *args: Any) -> Term:
     """fn of its arguments: coordinatewise on vectors, entry by entry on scalars; scalars broadcast."""
     terms = [lift(a) for a in args]
+    if fn == DIV and len(terms) == 2 and isinstance(terms[1].op, Const) and not terms[1].op.value:
+        raise IllFormed("NS306", statement="a division by 0", hypothesis="0 has no inverse", repair="divide by something else")
     if fn.arity is not None and len(terms) != fn.arity:
         raise IllFormed(
             "NS309",
@@ -460,7 +491,7 @@ def reindex(free: tuple[Index, ...], where: Any, what: str) -> dict[Slot, Slot]:
     for old, new in pairs:
         if old not in free:
             raise index_error(f"[{{{old}: {new}}}]", f"{what} has no free index {old}", f"its free indices: {names}")
-        new = Member(old.plate, new) if isinstance(new, int) else new
+        new = Member(old.plate, new) if hasattr(new, "__index__") else new
         if not isinstance(new, Index | Member) or new.plate != old.plate:
             raise index_error(
                 f"[{{{old}: {new}}}]",

@@ -11,14 +11,13 @@ from netsor import listing
 from netsor.algebra.moments import Moments
 from netsor.algebra.patterns import patterns, possible
 from netsor.algebra.pivots import Pivots, Use, Violation, uses
-from netsor.errors import IllFormed, NetsorError, OutsideTheorem
+from netsor.errors import IllFormed, NetsorError, OutsideTheorem, located
 from netsor.infinite.regularity import Regularity
 from netsor.ir import Family, Index, Slot, Term, postorder
 from netsor.names import Names
 from netsor.rules.matmul import MatMul
 from netsor.symbolic.printing import Text
 from netsor.symbolic.tree import Reader
-from netsor.walks import generic
 
 Severity = Literal["refused", "extrapolated", "lint"]
 
@@ -90,14 +89,13 @@ class Legality:
     def diagnostics(self) -> list[Diagnostic]:
         found = [*self.outside_masks(), *self.scores()]
         if not any(d.severity == "refused" for d in found):
-            found += [Diagnostic("refused", self.placed(e, f)) for f, e in self.regularity.check()]
+            found += [Diagnostic("refused", self.placed(e, self.instances[f.key])) for f, e in self.regularity.check()]
         return sorted([*found, *self.lints()], key=lambda d: ("refused", "extrapolated", "lint").index(d.severity))
 
     # ---- findings
 
     def scores(self) -> Iterator[Diagnostic]:
         for v in self.violations:
-            family = v.score.family
             if v.verdict == "extrapolated":
                 yield Diagnostic(
                     "extrapolated",
@@ -107,11 +105,11 @@ class Legality:
                             hypothesis="the score has no fresh form; both sides are MatMul outputs of different matrices, and "
                             "its limit is extrapolated (docs/theory.md, Remark 6)",
                         ),
-                        family,
+                        v.score,
                     ),
                 )
                 continue
-            yield Diagnostic("refused", self.placed(self.refusal(v), family))
+            yield Diagnostic("refused", self.placed(self.refusal(v), v.score))
 
     def refusal(self, v: Violation) -> OutsideTheorem:
         tied = self.tied(v)
@@ -158,11 +156,7 @@ class Legality:
 
     def shown(self, score: Term, letter: Slot) -> str:
         """A letter of a canonical score as the user wrote it."""
-        found = self.names.of(score)
-        if found is None:
-            return self.names.letter(letter.plate, set())
-        original = next(t for n, t in self.variables.items() if n == found[0])
-        return str(original.slots[score.slots.index(letter)])
+        return str(self.names.readable(score).slots[score.slots.index(letter)])
 
     def repair(self, v: Violation) -> str:
         coincident = [(old, new) for old, new in v.pattern.items() if old != new]
@@ -178,7 +172,8 @@ class Legality:
     def outside_masks(self) -> Iterator[Diagnostic]:
         """Entries of a score outside its own mask that are used without one."""
         for use in self.uses:
-            if use.named or len(use.term.args) < 3:
+            whole = use.named and len(set(use.term.free)) == len(use.term.slots)  # the score itself, not some entries of it
+            if whole or len(use.term.args) < 3:
                 continue
             mask = use.term.args[2]
             if any(possible(p, use.masks, mask) for p in patterns(use.term.slots)):
@@ -187,7 +182,7 @@ class Legality:
                     hypothesis="entries of a score outside its `where` do not exist, and here some are used",
                     repair="give the use the same mask: softmax(p, over=j, where=...), sum_over(..., where=...)",
                 )
-                yield Diagnostic("refused", self.placed(error, use.term.family))
+                yield Diagnostic("refused", self.placed(error, use.term))
 
     def lints(self) -> Iterator[Diagnostic]:
         for use in self.uses:
@@ -199,7 +194,7 @@ class Legality:
                     hypothesis="both arguments of dot have the same index: these are diagonal scores only; for all pairs index "
                     "one side by another letter, as in dot(q, k[j])",
                 )
-                yield Diagnostic("lint", self.placed(error, use.term.family))
+                yield Diagnostic("lint", self.placed(error, use.term))
 
     # ---- words
 
@@ -207,15 +202,25 @@ class Legality:
         found = self.names.of(term)
         return found[0] if found else listing.statement(term, self.names)
 
-    def placed(self, error: NetsorError, family: Family) -> NetsorError:
-        """The error with the statement and the place of a family."""
-        term = generic(family)
-        lines = listing.window(self.variables, term)
-        place = "{}:{}".format(*family.origin) + "\n" + lines if family.origin else lines
+    @cached_property
+    def instances(self) -> dict[bytes, Term]:
+        """For each family a term as it stands in the program, with its members and coincident letters."""
+        found: dict[bytes, Term] = {}
+        todo = list(self.variables.values())
+        while todo:
+            term = todo.pop()
+            if term.family.key not in found:
+                found[term.family.key] = term
+                todo += term.args
+        return found
+
+    def placed(self, error: NetsorError, term: Term) -> NetsorError:
+        """The error with the statement and the place of a term."""
         found = self.names.of(term)
-        shown = self.variables[found[0]] if found else term
+        shown = self.variables[found[0]] if found else self.names.readable(term)
+        lines = listing.window(self.variables, shown)
         error.statement = listing.statement(shown, self.names, name=found[0] if found else None)
-        error.place = place
+        error.place = "\n".join(filter(None, (located(term.family.origin), lines)))
         return error
 
 

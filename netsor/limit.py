@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from netsor.algebra.forms import shared_with
+from netsor.algebra.patterns import truth
 from netsor.algebra.pivots import is_score
 from netsor.algebra.scores import score_covariance
 from netsor.errors import IllFormed, Numerical
@@ -31,7 +32,7 @@ from netsor.symbolic.derive import Derivation, Variable
 LARGEST_RUNS = 2**22
 
 
-class Limit(Mapping[str, Variable]):
+class Limit:
     """`L[name]` is the derived law of a variable; `print(L)` shows all. Numbers: `law`, `mean`, `covariance`, `sample`.
 
     Raises: OutsideTheorem with the first refusal; all of them are its `diagnostics`.
@@ -57,6 +58,12 @@ class Limit(Mapping[str, Variable]):
     def __len__(self) -> int:
         return len(self.variables)
 
+    def items(self) -> ItemsView[str, Variable]:
+        return self._derivation.derived.items()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.variables
+
     def __str__(self) -> str:
         return f"limit of {self.name}\n{self._derivation}"
 
@@ -72,7 +79,7 @@ class Limit(Mapping[str, Variable]):
         return f"<table><tr><th>variable</th><th>kind</th><th>limit</th></tr>{rows}</table>"
 
     @cached_property
-    def values(self) -> dict[str, Any]:  # type: ignore[override]  # the numbers behind the names in formulas
+    def values(self) -> dict[str, Any]:
         """Numbers that formulas write by name: sizes, sigmas, parameters."""
         out: dict[str, Any] = {}
         for family in postorder(*self.variables.values()):
@@ -119,7 +126,7 @@ class Limit(Mapping[str, Variable]):
             if x.width is not None and y.width is not None:
                 return at.poly(self.moments.expect(x, y), over)
             if x.family == y.family and self._centred(x):
-                return at.poly(score_covariance(self.moments, x, y), over)
+                return at.masked(x, at.masked(y, at.poly(score_covariance(self.moments, x, y), over)))
             return combine(np.multiply, self._given(at, x), self._given(at, y))
 
         product = average(self._engine, [x, y], second, over, sampling)
@@ -136,7 +143,7 @@ class Limit(Mapping[str, Variable]):
         """E of the variable given the scores."""
         return at.value(term) if term.width is None else at.poly(self.moments.expect(term), term.free)
 
-    def law(self, name: str, *, tol: float | None = None, runs: int = DEFAULT_RUNS, rng: Rng = 0, **members: int) -> Law:
+    def law(self, name: str, /, *, tol: float | None = None, runs: int = DEFAULT_RUNS, rng: Rng = 0, **members: int) -> Law:
         """The law of one coordinate of a vector, or of one scalar: `L.law("y", i=0)`.
 
         A mixture of Gaussians over the scores where some Gaussian atom is affine (it is integrated out), else the law of
@@ -144,6 +151,7 @@ class Limit(Mapping[str, Variable]):
         Raises: NS302 for a missing index, NS304 for unbound sizes, NS401 when tol is not met.
         """
         term = one_member(name, self.variables[self.known(name)], members)
+        check_exists(name, term)
         runs = checked_count("runs", runs)
         while True:
             law = law_of(self._engine, term, Sampling(runs, seed_of(rng)))
@@ -194,3 +202,14 @@ def one_member(name: str, term: Term, members: Mapping[str, int]) -> Term:
             repair=f"name a member of each: {missing}",
         )
     return chosen
+
+
+def check_exists(name: str, term: Term) -> None:
+    """An entry of a score outside its own mask does not exist."""
+    if is_score(term) and any(truth(mask, {}) is False for mask in term.args[2:]):
+        raise IllFormed(
+            "NS308",
+            statement=f"the law of {name}[{', '.join(map(str, term.slots))}]",
+            hypothesis="the score has a mask, and this entry is outside it",
+            repair="ask for an entry inside the mask",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import traceback
@@ -170,11 +171,7 @@ def number_of(text: str) -> int | float | Fraction | None:
 
 
 def infinity_of(text: str) -> Any:
-    if text.strip() != "oo":
-        return None
-    from sympy import oo  # slow to import, and seldom needed
-
-    return oo
+    return math.inf if text.strip() == "oo" else None
 
 
 def function_of(text: str) -> Any:

@@ -10,7 +10,7 @@ from functools import reduce
 from netsor.algebra.members import independent
 from netsor.algebra.moments import Moments
 from netsor.algebra.poly import Mono, is_map
-from netsor.errors import NoRule
+from netsor.errors import NoRule, located
 from netsor.functions.along import sum_over
 from netsor.functions.sqrt import sqrt
 from netsor.ir import Index, Member, Plate, Size, Slot, Term, apply, lift, make, postorder
@@ -129,7 +129,7 @@ class Many:
         return NoRule(
             "NS203",
             statement=f"the limit of infinitely many members of {self.name}",
-            place="{}:{}".format(*term.family.origin) if term.family.origin else "",
+            place=located(term.family.origin),
             hypothesis=f"a central limit theorem over the members needs independent centred summands, scaled by the root of "
             f"their number (Hron et al. 2020, arXiv 2006.10540): {reason}",
             consequence="the limit would be another one, or none",

@@ -110,6 +110,14 @@ class Fn:
     dual: Dual | None = field(default=None, compare=False)
     token: bytes = b""
 
+    @property
+    def label(self) -> str:
+        return f"{self.name}{self.params}"
+
+    @property
+    def identity(self) -> str:
+        return f"{self.label}{self.token.hex()}"
+
     def __str__(self) -> str:
         return self.name + (f"[{', '.join(map(text_of, self.params))}]" if self.params else "")
 
@@ -122,11 +130,11 @@ class Map(Op):
 
     @property
     def identity(self) -> str:
-        return f"Map({self.fn.name}, {self.fn.params}, {self.fn.token.hex()})"
+        return f"Map({self.fn.identity})"
 
     @property
     def label(self) -> str:
-        return f"Map({self.fn.name}, {self.fn.params})"
+        return f"Map({self.fn.label})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +143,14 @@ class Along(Op):
 
     fn: Fn
     keeps: bool
+
+    @property
+    def identity(self) -> str:
+        return f"Along({self.fn.identity}, {self.keeps})"
+
+    @property
+    def label(self) -> str:
+        return f"Along({self.fn.label}, {self.keeps})"
 
 
 ADD = Fn("add", lambda x, y: x + y, lambda sp, x, y: x + y, 2, linear=(0, 1))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from netsor import graph, listing
 from netsor.binding import bind
 from netsor.checks import identifier
-from netsor.errors import IllFormed
-from netsor.ir import Term, postorder
+from netsor.errors import IllFormed, located
+from netsor.ir import Plate, Term, postorder
 from netsor.legality import Diagnostic, Legality
 from netsor.limit import Limit
-from netsor.ops import Generator
+from netsor.ops import Param, Table
 from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul
 from netsor.unroll import unroll
@@ -84,7 +84,7 @@ class Program(Mapping[str, Term]):
 
     # ---- other programs
 
-    def at(self, **values: Any) -> Program:
+    def at(self, /, **values: Any) -> Program:
         """The program with plate sizes, parameters and tables bound by name.
 
         Raises: NS311 for a name that nothing has, NS304 for one that is bound already, NS203 for a plate taken to
@@ -117,27 +117,33 @@ class Program(Mapping[str, Term]):
 
 def check_names(variables: Mapping[str, Term]) -> None:
     """One name, one meaning: two matrices or vectors of one name would be tied by accident, or kept apart by accident."""
-    tokens: dict[str, bytes] = {}
-    plates: dict[str, Any] = {}
+    objects: dict[str, object] = {}
+    bindable: dict[str, object] = {}
     for family in postorder(*variables.values()):
         op = family.op
-        if isinstance(op, Generator):
-            record = op.matrix if isinstance(op, MatMul) else op if isinstance(op, Input) else None
-            if record is not None and tokens.setdefault(record.name, record.token) != record.token:
+        record = op.matrix if isinstance(op, MatMul) else op if isinstance(op, Input) else None
+        if record is not None and objects.setdefault(record.name, record.token) != record.token:
+            raise IllFormed(
+                "NS301",
+                statement=f"two objects named {record.name}",
+                place=located(family.origin),
+                hypothesis="a name stands for one matrix or vector: two objects of one name are independent, and would be "
+                "confused in every formula",
+                repair=f"make {record.name} once and use it twice (tied), or give the second another name (independent)",
+            )
+        inner = [x for x in (op, getattr(record, "sigma", None), getattr(record, "mean", None)) if isinstance(x, Param | Table)]
+        for name, meaning in [(p.name, p) for p in (*family.plates, *family.bound)] + [(x.name, x) for x in inner]:
+            if bindable.setdefault(name, meaning) != meaning:
                 raise IllFormed(
                     "NS301",
-                    statement=f"two objects named {record.name}",
-                    place="{}:{}".format(*family.origin) if family.origin else "",
-                    hypothesis="a name stands for one matrix or vector: two objects of one name are independent, and would "
-                    "be confused in every formula",
-                    repair=f"make {record.name} once and use it twice (tied), or give the second another name (independent)",
-                )
-        for plate in (*family.plates, *family.bound):
-            if plates.setdefault(plate.name, plate) != plate:
-                raise IllFormed(
-                    "NS301",
-                    statement=f"two plates named {plate.name}, of sizes {plates[plate.name].extent} and {plate.extent}",
-                    place="{}:{}".format(*family.origin) if family.origin else "",
-                    hypothesis="a name stands for one plate",
+                    statement=f"two things named {name}: {described(bindable[name])} and {described(meaning)}",
+                    place=located(family.origin),
+                    hypothesis="a name stands for one plate, parameter or table",
                     repair="give the second another name",
                 )
+
+
+def described(meaning: object) -> str:
+    if isinstance(meaning, Plate):
+        return f"a plate of size {meaning.extent}"
+    return f"a {type(meaning).__name__.lower()} of value {getattr(meaning, 'value', '...')}"

@@ -17,8 +17,9 @@ from typing import Any, TypeAlias, TypeVar
 from netsor.algebra.poly import Delta
 from netsor.checks import Number
 from netsor.errors import IllFormed
+from netsor.functions.along import of_members
 from netsor.ir import Family, Index, Plate, Size, Term, lift, make
-from netsor.ops import ADD, AND, MUL, NOT, OR, Along, Compare, Const, Fn, Map, Offset, Op, Param, Table
+from netsor.ops import ADD, AND, MUL, NOT, OR, Along, Compare, Const, Map, Offset, Op, Param, Table
 from netsor.rules.dot import Dot
 from netsor.rules.input import Input, Unknown
 from netsor.rules.matmul import MatMul, Record
@@ -120,7 +121,7 @@ class Copies(dict[Node, Term]):
         args = yield from each(child(family, 0, (*at, k)) for k in weights)
         if adds:
             return total(family, [scaled(family, w, x) for w, x in zip(weights.values(), args, strict=True)])
-        return written(family, Map(spread(op.fn, None if kept is None else list(weights).index(kept))), *args)
+        return written(family, Map(of_members(op.fn, None if kept is None else list(weights).index(kept))), *args)
 
     def initial(self, op: Input, family: Family, own: Members) -> Term:
         """A vector of its own; if correlated, mean + sum_k L_ik eps_k with L L^T = cov, eps_k independent, standard."""
@@ -177,19 +178,6 @@ def total(family: Family, terms: list[Term]) -> Term:
         pairs = [terms[k : k + 2] for k in range(0, len(terms), 2)]
         terms = [written(family, Map(ADD), *pair) if len(pair) == 2 else pair[0] for pair in pairs]
     return terms[0]
-
-
-def spread(fn: Fn, kept: int | None) -> Fn:
-    """A function along a plate as a function of its members: the value, or the entry that is kept."""
-
-    def evaluate(*members: Any) -> Any:
-        import numpy as np  # here there are arrays; to unroll needs none
-
-        whole = fn.numpy(np.stack(np.broadcast_arrays(*members), -1), None, -1)
-        return whole if kept is None else whole[..., kept]
-
-    name = fn.name if kept is None else f"{fn.name}{kept}"
-    return Fn(name, evaluate, arity=None, params=fn.params, jumps=fn.jumps, token=fn.token)
 
 
 def single(record: Named, own: tuple[object, ...]) -> Named:

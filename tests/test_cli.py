@@ -17,7 +17,7 @@ import pytest
 
 from netsor import __version__
 from netsor.cli import cli, main
-from netsor.compare import Comparison, compare
+from netsor.comparison import Comparison, compare
 from netsor.errors import TITLES
 from netsor.loading import shipped
 from netsor.report import tables

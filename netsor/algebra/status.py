@@ -28,6 +28,7 @@ class Status:
 
 
 ONE_LAYER = "Sakai, Karakida, Imaizumi 2025, Theorem 3.1; docs/theory.md, Lemma 1 and Proposition 3"
+ONE_SCORE = "docs/theory.md, Lemma 1 and Proposition 3"
 DEEP = "docs/theory.md, Theorem 4"
 MANY_HEADS = "Hron et al. 2020 (Infinite attention), Theorem 3; docs/theory.md, Theorem 8"
 NETSOR = "Yang 2019 (Tensor Programs I), Theorem 5.4"
@@ -49,7 +50,10 @@ def status_of(moments: Moments, pivots: Pivots, term: Term, unfresh: Iterable[Fa
     if not acyclic(dependence(below)):
         return Status("extrapolated", "docs/theory.md, Remark 5: a matrix is used again after a score that depends on it")
     later = any(is_score(Term(f, ())) for s in scores for f in postorder(*s.args))
-    return Status("proved", DEEP if later or not is_score(term) else ONE_LAYER)
+    if later or not is_score(term):
+        return Status("proved", DEEP)
+    layer = all(semantics.source(a.op) is not None and a.family.children for a in term.args[:2])
+    return Status("proved", ONE_LAYER if layer else ONE_SCORE)
 
 
 def dependence(families: Iterable[Family]) -> dict[bytes, set[bytes]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from netsor import semantics
 from netsor.algebra.moments import Moments
+from netsor.errors import Numerical
 from netsor.ir import Index, Member, Slot, Term, make, postorder
 from netsor.numeric.demand import demanded, instance, is_vector_generator
 from netsor.numeric.initial import initial
@@ -22,6 +23,7 @@ from netsor.rules.input import Input
 from netsor.rules.matmul import Record, Sigma2
 
 MATRIX_CELLS = 2**22  # entries of the matrices held at once
+MEMORY = 8e9  # bytes of one run
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +151,30 @@ def consumed(roots: Sequence[Term]) -> set[bytes]:
     return whole
 
 
+def check_memory(width: int, vectors: int, largest: int) -> None:
+    """Refuse a run that does not fit: its vectors, and its largest matrix."""
+    needed = 8 * (width * vectors + largest)
+    if needed > MEMORY:
+        raise Numerical(
+            "NS403",
+            statement=f"one run at width {width} in the dense engine",
+            hypothesis=f"it holds a whole matrix and {vectors} vectors: {needed / 1e9:.1f} GB, more than {MEMORY / 1e9:.0f} GB",
+            consequence="the process would run out of memory",
+            repair="use a smaller width",
+        )
+
+
 def live(roots: Sequence[Term]) -> int:
     """How many vectors a run holds, at most."""
     patterns = demanded(roots, lambda t: t.width is not None, lambda t: t.args)
     return max(1, sum(count(t.free) for t in patterns))
 
 
-def shards(width: int, vectors: int, runs: int) -> Iterator[tuple[int, int]]:
-    """(shard, runs of it): a number of runs that the request fixes, and nothing else."""
+def shards(width: int, roots: Sequence[Term], runs: int) -> Iterator[tuple[int, int]]:
+    """(shard, runs of it): a number of runs that the request fixes, and nothing else. Raises: NS403 for too large a run."""
+    vectors = live(roots)
+    matrices = (getattr(f.op, "matrix", None) for f in postorder(*roots))
+    check_memory(width, vectors, max((m.rows.at(width) * m.columns.at(width) for m in matrices if m is not None), default=0))
     size = max(1, min(4096, 2**21 // max(1, width * vectors)))
     for k, start in enumerate(range(0, runs, size)):
         yield k, min(size, runs - start)

@@ -11,7 +11,7 @@ from netsor.algebra.affine import integrate, last_sources
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import ONE, Mono, Poly, bind, same, scalar
-from netsor.finite.dense import Dense, Setting, live, shards
+from netsor.finite.dense import Dense, Setting, shards
 from netsor.ir import Term, apply, make, postorder
 from netsor.numeric.draws import checked_count
 from netsor.numeric.law import Law, Mixture, PointMass, Sampled
@@ -30,7 +30,7 @@ def finite_law(term: Term, *, width: int, runs: int, rng: Rng, progress: Callabl
     with one N(m, V) a run. Otherwise the law is that of the draws. Replicates are batches of runs.
     """
     checked_count("width", width)
-    checked_count("runs", runs)
+    checked_count("runs", runs, 2)
     moments = Moments()
     given = conditional(moments, term)
     pieces = list(batches(moments, term, given, width, runs, rng, progress))
@@ -57,7 +57,7 @@ def batches(
     seed = seed_of(rng)
     for batch in range(min(BATCHES, runs)):
         parts: list[list[np.ndarray]] = []
-        for shard, count in shards(width, live(roots), size):
+        for shard, count in shards(width, roots, size):
             at = Dense(moments, roots, Setting(width, count, seed, batch * 2**20 + shard), 1)
             values = [at.poly(p).data[..., 0] for p in polys]
             parts.append([np.broadcast_to(v, (count,)) for v in np.broadcast_arrays(*values)])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from netsor.algebra.moments import Moments
-from netsor.finite.dense import Dense, Setting, live, shards
+from netsor.finite.dense import Dense, Setting, shards
 from netsor.numeric.draws import Output, checked_count
 from netsor.numeric.streams import Rng, seed_of
 
@@ -19,7 +19,7 @@ def simulate(outputs: Mapping[str, Output], *, width: int, runs: int, rng: Rng) 
     roots = [o.term for o in outputs.values()]
     coordinates = max((o.coordinates for o in outputs.values()), default=1)
     moments, seed = Moments(), seed_of(rng)
-    for shard, size in shards(width, live(roots), runs):
+    for shard, size in shards(width, roots, runs):
         at = Dense(moments, roots, Setting(width, size, seed, shard), coordinates)
         yield size, {name: o.array(at.value(o.term), size, most(o, width)) for name, o in outputs.items()}
 

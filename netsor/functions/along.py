@@ -108,3 +108,14 @@ def top(k: int) -> Fn:
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise IllFormed("NS306", statement=f"top_k(..., k={k!r})", repair="k is a positive integer")
     return Function("top_k", _top(k), params=(k,), jumps=(0.0,))
+
+
+def of_members(fn: Fn, kept: int | None) -> Fn:
+    """A function along a plate as a function of its members one by one: the value, or the entry that is kept."""
+
+    def evaluate(*members: np.ndarray) -> np.ndarray:
+        whole: np.ndarray = fn.numpy(np.stack(np.broadcast_arrays(*members), -1), None, -1)
+        return whole if kept is None else whole[..., kept]
+
+    name = fn.name if kept is None else f"{fn.name}{kept}"
+    return Fn(name, evaluate, arity=None, params=fn.params, jumps=fn.jumps, token=fn.token)

@@ -15,7 +15,7 @@ import numpy as np
 from netsor.infinite.coordinates import Coordinates
 from netsor.ir import Term
 from netsor.numeric.linear import psd_pinv
-from netsor.numeric.named import Named, union
+from netsor.numeric.named import Named, extent, union
 from netsor.numeric.quadrature import Feature, expect1, expect2, nodes1, nodes2
 from netsor.ops import Map
 
@@ -103,7 +103,7 @@ class Quadrature:
         if self.back is not None:
             result = result[self.back.ravel()]
         full = result.reshape(*self.shape)[..., None]
-        return Named(self.over, full)
+        return Named(self.over, np.broadcast_to(full, (*(extent(i.plate) for i in self.over), *full.shape[-2:])))
 
     def closed_form(self) -> np.ndarray | None:
         """E f(U) and E f(U) f(V) for an f with a dual, U and V centred."""

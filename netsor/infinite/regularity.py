@@ -112,7 +112,8 @@ class Regularity:
             return None
         return NoRule(
             "NS204",
-            hypothesis=f"{fn.name} of a vector may be undefined or have no finite expectation, and netsor cannot certify "
+            hypothesis=f"{fn.name} of a vector may be undefined or have no finite expectation "
+            "(docs/theory.md, Theorem A), and netsor cannot certify "
             "that it has one here",
             consequence="the quadrature would return a number for an expectation that does not exist",
             repair="use a function that is defined and of polynomial growth on the whole line, or "
@@ -149,7 +150,7 @@ class Regularity:
         return NoRule(
             "NS204",
             hypothesis="a jump of a nonlinear function that involves Moments, or of degenerate Gaussians, may lie where the "
-            "limit has mass; netsor cannot certify that it does not",
+            "limit has mass (docs/theory.md, Theorem B); netsor cannot certify that it does not",
             consequence="the limit of the function need not be the function of the limit",
             repair="apply the jump to an affine combination, or replace it by a continuous function",
         )
@@ -174,8 +175,8 @@ class Regularity:
     def atom(self) -> NetsorError:
         return OutsideTheorem(
             "NS103",
-            hypothesis="a Nonlin must be continuous almost everywhere under the law of its arguments (continuous mapping); "
-            "here it jumps at a value that the limit takes with probability one",
+            hypothesis="a Nonlin must be continuous almost everywhere under the law of its arguments (docs/theory.md, "
+            "Theorem B); here it jumps at a value that the limit takes with probability one",
             consequence="the limit would say the value at the jump, while at every width the argument is off it",
             repair="apply the function to something whose limit has positive variance, or use a continuous function",
         )
@@ -186,12 +187,15 @@ class Regularity:
         if arg.width is not None:
             return self.composed(arg)
         (over,), (opened, *_) = term.open()
+        if over.plate.extent == 1:
+            return None
         value = self.value(opened)
         if value is None or (over in value.over and self.apart(value, over)):
             return None
         return OutsideTheorem(
             "NS107",
-            hypothesis="the choice of the largest entries is continuous only where no two are equal, and here two are equal "
+            hypothesis="the choice of the largest entries is continuous only where no two are equal (docs/theory.md, "
+            "Theorem 4), and here two are equal "
             "in the limit",
             consequence="which one is chosen is decided by fluctuations of size n^{-1/2}, at every width",
             repair="use softmax, or scores whose differences have positive variance (1/sqrt(n) scaling)",

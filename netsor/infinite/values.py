@@ -101,8 +101,7 @@ class LimitValues(Interpreter):
         """Entries outside a score's own mask do not exist; they are stored as 0."""
         if len(score.args) < 3:
             return value
-        mask = self.value(score.args[2]).spread(value.over)
-        return Named(value.over, np.where(mask > 0, value.data, 0.0))
+        return combine(lambda v, on: np.where(on > 0, v, 0.0), value, self.value(score.args[2]))
 
     def score_covariance(self, p: Term, q: Term) -> Poly:
         return score_covariance(self.moments, p, q)

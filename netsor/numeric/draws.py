@@ -96,10 +96,13 @@ def at_members(name: str, term: Term, members: Mapping[str, Any]) -> Term:
     return term.at(to)
 
 
-def checked_count(name: str, value: object) -> int:
-    """A positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+def checked_count(name: str, value: object, least: int = 1) -> int:
+    """An integer, at least 1 (or 2: one run has no error)."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise IllFormed(
-            "NS306", statement=f"{name}={value!r}", hypothesis=f"{name} is a positive integer", repair=f"{name}=1024"
+            "NS306",
+            statement=f"{name}={value!r}",
+            hypothesis=f"{name} is an integer of at least {least}",
+            repair=f"{name}=1024",
         )
     return int(value)

@@ -10,7 +10,7 @@ import numpy as np
 from netsor.algebra.forms import Sigma
 from netsor.algebra.poly import Delta, Poly
 from netsor.checks import Number
-from netsor.errors import IllFormed, Numerical
+from netsor.errors import IllFormed, Numerical, located
 from netsor.ir import Index, Size, Slot, Term
 from netsor.numeric.named import Named, combine, contract, extent, named, union
 from netsor.ops import Along, Compare, Const, Generator, Map, Offset, Op, Param, Table
@@ -35,7 +35,9 @@ class Interpreter:
     def _value(self, term: Term) -> Named:
         op = term.op
         if isinstance(op, Map):
-            return self.checked(term, combine(op.fn.numpy, *(self.argument(term, a) for a in term.args)))
+            args = [self.argument(term, a) for a in term.args]
+            with np.errstate(all="ignore"):  # what is not finite is refused with its place
+                return self.checked(term, combine(op.fn.numpy, *args))
         if isinstance(op, Along):
             return self._along(op, term)
         if isinstance(op, Generator):
@@ -47,9 +49,10 @@ class Interpreter:
         arrays = [self.argument(term, a) for a in args]
         over = (*(i for i in union(*(a.over for a in arrays)) if i != bound), bound)
         axis = len(over) - 1
-        spread = [a.spread(over) for a in arrays]
-        x = np.broadcast_to(spread[0], (*spread[0].shape[:axis], extent(bound.plate), *spread[0].shape[axis + 1 :]))
-        data = op.fn.numpy(x, spread[1] if len(spread) > 1 else None, axis)
+        whole = np.ones([*(1 for _ in over[:-1]), extent(bound.plate), 1, 1])  # the axis is there even if nothing varies
+        x, *mask, _ = np.broadcast_arrays(*(a.spread(over) for a in arrays), whole)
+        with np.errstate(all="ignore"):
+            data = op.fn.numpy(x, mask[0] if mask else None, axis)
         if not op.keeps:
             return self.checked(term, Named(over[:-1], data))
         return self.checked(term, Named(over, data).relabel({bound: term.own[0]}))
@@ -63,7 +66,7 @@ class Interpreter:
 
     def checked(self, term: Term, result: Named) -> Named:
         if not np.isfinite(result.data).all():
-            place = "{}:{}".format(*term.family.origin) if term.family.origin else ""
+            place = located(term.family.origin)
             raise Numerical(
                 "NS402",
                 statement=f"{getattr(term.op, 'fn', term.op)} of a value outside its domain",
@@ -144,7 +147,12 @@ def _(op: Table, term: Term) -> Named:
 @entry.register
 def _(op: Prior, term: Term) -> Named:
     if not isinstance(op.input.cov, tuple):
-        raise unbound(f"the covariance of {op.input.name}")
+        raise IllFormed(
+            "NS304",
+            statement=f"the covariance of {op.input.name} is unknown",
+            hypothesis="a number needs it; a derivation does not",
+            repair=f"give vector({op.input.name!r}, ..., cov=...) an array",
+        )
     return table(op.input.cov, term.own)
 
 

@@ -19,10 +19,10 @@ INDEFINITE = -1e-8
 
 
 def psd_root(C: ArrayLike, tol: float = TOLERANCE) -> Array:
-    """R with R R^T = C: the Cholesky factor, or the spectral root where C is singular; exactly sqrt(C) if C is diagonal.
+    """R with R R^T = C: the Cholesky factor, or the symmetric root where C is singular; exactly sqrt(C) if C is diagonal.
 
-    The Cholesky factor is a continuous function of C, and eigenvectors of equal eigenvalues are not: draws change little
-    when C does. Eigenvalues below `tol` of the trace count as 0.
+    Both are continuous functions of C, and eigenvectors of equal eigenvalues are not: draws change little when C does.
+    Eigenvalues below `tol` of the trace count as 0.
 
     Shapes: (..., m, m) to (..., m, m); every matrix of the stack has its own trace.
     Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of its trace.
@@ -32,7 +32,7 @@ def psd_root(C: ArrayLike, tol: float = TOLERANCE) -> Array:
         return lower
     values, vectors, trace, diagonal = _spectrum(C)
     kept = np.where(diagonal, values > 0, values > tol * trace)
-    return np.asarray(vectors * np.sqrt(np.where(kept, values, 0))[..., None, :])
+    return _symmetric(vectors, np.sqrt(np.where(kept, values, 0)))
 
 
 def psd_pinv(C: ArrayLike, tol: float = TOLERANCE) -> Array:
@@ -43,8 +43,7 @@ def psd_pinv(C: ArrayLike, tol: float = TOLERANCE) -> Array:
     """
     values, vectors, trace, _ = _spectrum(C)
     kept = values > tol * trace
-    inverse = np.where(kept, 1 / np.where(kept, values, 1), 0)
-    return np.asarray((vectors * inverse[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+    return _symmetric(vectors, np.where(kept, 1 / np.where(kept, values, 1), 0))
 
 
 def psd_factors(C: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
@@ -63,7 +62,7 @@ def psd_factors(C: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
     kept = values > TOLERANCE * size
     root = np.sqrt(np.where(kept, values, 0.0))
     inverse = np.where(kept, 1 / np.where(kept, root, 1.0), 0.0)
-    return np.asarray(vectors * root[..., None, :]), np.asarray(vectors * inverse[..., None, :])
+    return _symmetric(vectors, root), _symmetric(vectors, inverse)
 
 
 def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Array:
@@ -79,6 +78,11 @@ def sobol_normals(dimensions: int, points: int, rng: np.random.Generator) -> Arr
         return np.zeros((0, points))
     corners = qmc.Sobol(dimensions, bits=30, seed=rng).random_base2(max(points - 1, 0).bit_length())
     return np.ascontiguousarray(ndtri(corners[:points].T + 2.0**-31))
+
+
+def _symmetric(vectors: Array, values: Array) -> Array:
+    """V diag(values) V^T: unlike V itself, the same for every choice of eigenvectors of equal eigenvalues."""
+    return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
 def _cholesky(C: Array, least: Array) -> Array | None:

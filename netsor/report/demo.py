@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from netsor.compare import compare
+from netsor.comparison import compare
 from netsor.loading import load
 from netsor.report import tables
 from netsor.report.figures import save

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from netsor.compare import Comparison, kurtosis
+from netsor.comparison import Comparison, kurtosis
 from netsor.errors import IllFormed
 from netsor.ir import Term
 from netsor.limit import Limit

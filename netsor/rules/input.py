@@ -15,7 +15,7 @@ from netsor.checks import Number, identifier, number
 from netsor.errors import IllFormed
 from netsor.ir import Index, Slot, Term, Width, make
 from netsor.ops import Generator, Op, Param
-from netsor.rules.matmul import distinct_letters
+from netsor.rules.matmul import distinct_letters, not_a_width
 from netsor.rules.prior import covariance_of
 
 
@@ -64,7 +64,7 @@ class Input(Generator):
 
     @property
     def label(self) -> str:
-        return repr(replace(self, token=b""))
+        return f"Input({self.name}, {self.cov!r}, {self.mean!r}, {self.law and self.law.name})"
 
     @property
     def identity(self) -> str:
@@ -106,6 +106,8 @@ def vector(
     value: Number | Param = (
         mean.op if isinstance(mean, Term) and isinstance(mean.op, Param) else number(mean, f"mean of vector {name}")
     )
+    if not isinstance(width, Width):
+        raise not_a_width(f"vector({name!r}, width={width!r})", "width=4 * Width()")
     if law is not None and (cov is not None or value != 0):
         raise IllFormed(
             "NS305",

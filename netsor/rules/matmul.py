@@ -32,6 +32,8 @@ class Record:
 class Matrix:
     """A random matrix for each choice of its letters. `W @ x` is MatMul; `W[i]` another copy of the same family."""
 
+    __array_ufunc__ = None
+
     record: Record
     slots: tuple[Slot, ...] = ()
 
@@ -99,12 +101,30 @@ def matrix(name: str, *indices: Index, sigma: Number | Term = 1, shape: tuple[Wi
     value: Number | Param
     if isinstance(sigma, Term) and isinstance(sigma.op, Param):
         value = sigma.op
+        sigma_at_least_zero(name, 0 if value.value is None else value.value)
     else:
-        value = number(sigma, f"sigma of matrix {name}")
-        if value < 0:
-            raise IllFormed("NS306", statement=f"sigma={sigma!r} of matrix {name}", repair="sigma is at least 0")
+        value = sigma_at_least_zero(name, number(sigma, f"sigma of matrix {name}"))
     distinct_letters(f"matrix({name!r}, ...)", indices)
+    if not (isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(w, Width) for w in shape)):
+        raise not_a_width(f"matrix({name!r}, shape={shape!r})", "shape=(4 * n, n) with n = Width()")
     return Matrix(Record(name, value, shape[0], shape[1], secrets.token_bytes(8)), tuple(indices))
+
+
+def not_a_width(statement: str, repair: str) -> IllFormed:
+    return IllFormed(
+        "NS309",
+        statement=statement,
+        hypothesis="a dimension that goes to infinity is a Width; one that stays finite is a plate",
+        repair=repair,
+    )
+
+
+def sigma_at_least_zero(name: str, value: Number) -> Number:
+    if value < 0:
+        raise IllFormed(
+            "NS306", statement=f"sigma = {value} of matrix {name}", hypothesis="sigma is at least 0", repair="sigma=1"
+        )
+    return value
 
 
 def distinct_letters(statement: str, indices: tuple[Any, ...]) -> None:
@@ -143,6 +163,8 @@ def _(op: MatMul, term: Term, at: Any) -> Any:
 def _bound(matrix: Record, values: Mapping[str, Number]) -> Record:
     sigma = semantics.bound(matrix.sigma, values) if isinstance(matrix.sigma, Param) else matrix.sigma
     assert not isinstance(sigma, Op) or isinstance(sigma, Param)
+    if isinstance(sigma, Param) and sigma.value is not None:
+        sigma_at_least_zero(matrix.name, sigma.value)
     return replace(matrix, sigma=sigma)
 
 

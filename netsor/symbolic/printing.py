@@ -56,8 +56,8 @@ class Text:
 
     def product_of(self, factors: tuple[t.Tree, ...]) -> tuple[str, int]:
         first, rest = factors[0], factors[1:]
-        if first == t.Num(-1):
-            return "-" + self.at(t.times(rest), MULTIPLY), ADD
+        if isinstance(first, t.Num) and first.value < 0:
+            return "-" + self.at(t.times([t.Num(-first.value), *rest]), MULTIPLY), ADD
         texts = [self.at(f, MULTIPLY) for f in factors]
         return self.times.join(texts), MULTIPLY if not texts[0].startswith("-") else ADD
 
@@ -83,6 +83,8 @@ class Text:
         return self.at(tree, ATOM)
 
     def power(self, base: t.Tree, exponent: Fraction) -> str:
+        if exponent == Fraction(1, 2) and isinstance(base, t.Num):
+            return f"√{self(base)}"
         return self.raised(self.at(base, ATOM), exponent)
 
     # ---- what differs between text and LaTeX

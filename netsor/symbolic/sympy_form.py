@@ -83,10 +83,12 @@ def to_sympy(tree: t.Tree) -> Any:
 
 def expectation(factors: tuple[t.Tree, ...], tree: t.Tree) -> Any:
     """E[x_i y_k] as the symbol `E[x*y]` with the indices of its factors, one after the other."""
-    plain = all(isinstance(f, t.Sym) for f in factors)
-    if not plain:
-        return named(show(tree), tuple(sorted(t.letters_in(tree))))
-    symbols = [f for f in factors if isinstance(f, t.Sym)]
+    symbols: list[t.Sym] = []
+    for f in factors:
+        base, times = (f.base, f.exponent) if isinstance(f, t.Power) else (f, Fraction(1))
+        if not isinstance(base, t.Sym) or times.denominator != 1:
+            return named(show(tree), tuple(sorted(t.letters_in(tree))))
+        symbols += [base] * int(times)
     return named("E[" + "*".join(f.name for f in symbols) + "]", tuple(i for f in symbols for i in f.indices))
 
 

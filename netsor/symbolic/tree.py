@@ -176,7 +176,7 @@ class Reader:
             size = Sym(plate.symbol or f"N_{plate.name}", "size")
             return times([Power(size, Fraction(-1, 2)), Sum(((self.show(bound[0], env), plate),), self.term(args[0], env))])
         if isinstance(op, Expect):
-            return Mean(tuple(self.term(a, env) for a in args), self.moments.scored(term))
+            return Mean(collected([self.term(a, env) for a in args]), self.moments.scored(term))
         if isinstance(op, Input):
             return Sym(op.name, "vector", own)
         if isinstance(op, MatMul):
@@ -285,6 +285,10 @@ def times(factors: Sequence[Tree]) -> Tree:
         else:
             base, exponent = (f.base, f.exponent) if isinstance(f, Power) else (f, Fraction(1))
             exponents[base] = exponents.get(base, Fraction(0)) + exponent
+    for base, e in list(exponents.items()):
+        if isinstance(base, Num) and e.denominator == 1 and base.value and not isinstance(base.value, float):
+            value = value * Fraction(base.value) ** int(exponents.pop(base))
+    value = int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
     kept = [b if e == 1 else Power(b, e) for b, e in exponents.items() if e]
     kept.sort(key=place)
     if not value:
@@ -292,6 +296,12 @@ def times(factors: Sequence[Tree]) -> Tree:
     if value != 1 or not kept:
         kept.insert(0, Num(value))
     return kept[0] if len(kept) == 1 else Times(tuple(kept))
+
+
+def collected(factors: Sequence[Tree]) -> tuple[Tree, ...]:
+    """Factors of an expectation, equal ones as powers, in the order in which they come."""
+    counts = {f: factors.count(f) for f in dict.fromkeys(factors)}
+    return tuple(f if n == 1 else Power(f, Fraction(n)) for f, n in counts.items())
 
 
 def place(factor: Tree) -> int:

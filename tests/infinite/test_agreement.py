@@ -7,7 +7,7 @@ import pytest
 from calibrated import BATCHES, assert_detects, assert_within
 
 from netsor.algebra.poly import ONE, Poly
-from netsor.compare import fit
+from netsor.comparison import fit
 from netsor.finite.laws import finite_law
 from netsor.functions import clip, layernorm, relu, softmax, sqrt, sum_over
 from netsor.infinite import laws

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsor.errors import IllFormed, Numerical
+from netsor.figures import densities
 from netsor.finite.laws import finite_law
 from netsor.ir import Term, Width
 from netsor.limit import one_member
@@ -49,7 +50,12 @@ class Comparison:
         """Fits over at least three widths; empty for fewer."""
         if len(self.table) < 3:
             return {}
-        return {key: fit(self.table, key) for key in ("variance", "excess_kurtosis") if self.table[0][key] is not None}
+        numbers = {"variance": self.limit.variance, "excess_kurtosis": kurtosis(self.limit)}
+        return {
+            key: fit(self.table, key)
+            for key, limit in numbers.items()
+            if limit is not None and all(row[key] is not None for row in self.table)
+        }
 
     @property
     def agrees(self) -> bool:
@@ -80,9 +86,7 @@ class Comparison:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Densities at each width, of the limit, and of the Gaussian with the limit's variance, on one set of axes."""
-        from netsor.report.figures import densities
-
-        return densities(self, ax)
+        return densities(self.name, self.limit, self.laws, ax)
 
 
 def compare(
@@ -122,7 +126,7 @@ def compare(
 
 
 def row(law: Law, limit: Law) -> dict[str, Any]:
-    densities = isinstance(law, Mixture) and isinstance(limit, Mixture)
+    densities = all(isinstance(x, Mixture) and bool(x.variances.all()) for x in (law, limit))
     return {
         "variance": law.variance,
         "excess_kurtosis": kurtosis(law),

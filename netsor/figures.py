@@ -1,0 +1,89 @@
+"""Laws as curves: densities at each width and in the limit, and the distances between them.
+
+matplotlib is imported when something is drawn, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsor.numeric.law import Law, Mixture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DEVIATIONS = 5.0  # how far the axis goes: tails, where laws of equal variance differ most
+POINTS = 401
+LABELS = {"kl": "KL", "ks": "KS", "w1": "W1"}
+
+
+def densities(name: str, limit: Law, laws: Mapping[int, Law], ax: Axes | None = None) -> Axes:
+    """Densities at each width, of the limit (thick), and of the Gaussian with the limit's variance (dashed).
+
+    The scale is logarithmic: a Gaussian is a parabola, and what is not Gaussian leaves it in the tails. Where a law has
+    no density the distribution functions are drawn, on a linear scale.
+    """
+    ax = figure((6, 4.5)).subplots() if ax is None else ax
+    smooth = all(isinstance(law, Mixture) and law.variances.all() for law in (limit, *laws.values()))
+    spread = max(float(law.variance) for law in (limit, *laws.values())) ** 0.5 or 1.0
+    t = float(limit.mean) + spread * np.linspace(-DEVIATIONS, DEVIATIONS, POINTS)
+
+    def curve(law: Law) -> np.ndarray:
+        return np.asarray(law.pdf(t) if smooth else law.cdf(t))
+
+    for color, (n, law) in zip(shades(len(laws)), laws.items(), strict=True):
+        ax.plot(t, curve(law), color=color, lw=1.4, label=f"n = {n}")
+    ax.plot(t, curve(limit), color="black", lw=2.6, label="limit", zorder=1.5)
+    if limit.variance > 0:
+        gaussian = curve(limit.gaussian())
+        ax.plot(t, gaussian, color="tab:red", lw=1.4, ls="--", label="Gaussian of equal variance")
+        if smooth:
+            ax.set_yscale("log")
+            ax.set_ylim(gaussian.min() / 3, 2 * max(float(curve(law).max()) for law in (limit, *laws.values())))
+    ax.set_xlim(t[0], t[-1])
+    ax.set_xlabel(name)
+    ax.set_ylabel("density" if smooth else "distribution function")
+    ax.set_title("exact laws at width n and the limit")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def distances(table: Sequence[Mapping[str, Any]], floor: Mapping[int, Mapping[str, float]], ax: Axes | None = None) -> Axes:
+    """KL, KS and W1 from the limit against n, with one standard error; dotted: their noise floors."""
+    ax = figure((6, 4.5)).subplots() if ax is None else ax
+    n = [row["n"] for row in table]
+    for key, color, marker in zip(LABELS, ("tab:blue", "tab:orange", "tab:green"), "os^", strict=True):
+        values = [row[key] for row in table]
+        if None in values:
+            continue
+        errors = [v.error for v in values]
+        ax.errorbar(n, values, errors, color=color, marker=marker, lw=1.4, capsize=3, label=LABELS[key])
+        ax.plot(n, [floor[k][key] for k in n], color=color, ls=":", lw=1.2)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks(n, [str(k) for k in n])
+    ax.set_xlabel("width n")
+    ax.set_title("distance from the limit (dotted: noise floor)")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def figure(size: tuple[float, float]) -> Figure:
+    """A figure of its own, unknown to pyplot."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def shades(count: int) -> np.ndarray:
+    """Colors from light to dark with growing width."""
+    from matplotlib import colormaps
+
+    return np.asarray(colormaps["viridis"](np.linspace(0.85, 0.25, count)))

@@ -1,0 +1,1 @@
+"""Numbers: named arrays, the interpreter of terms, quadrature, laws, statistics and random streams."""
