@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -50,3 +51,11 @@ def index_error(statement: str, hypothesis: str, repair: str) -> IllFormed:
 
 def text_of(value: Number) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def whole(value: Any) -> int | None:
+    """An integer of any library as Python's own; None for anything else, bool included."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return int(value) if getattr(value, "is_Integer", False) else None

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any, TypeAlias
 
-from netsor.checks import identifier, index_error, number
+from netsor.checks import identifier, index_error, number, whole
 from netsor.errors import IllFormed, NoRule, caller
 from netsor.ops import (
     ABS,
@@ -60,7 +60,7 @@ class Plate:
         identifier(self.name, "a plate")
         if self.extent is None:
             return
-        if getattr(self.extent, "is_infinite", False) or self.extent == float("inf"):
+        if getattr(self.extent, "is_infinite", False) or (isinstance(self.extent, float) and self.extent == float("inf")):
             raise NoRule(
                 "NS203",
                 statement=f"Plate({self.name!r}, oo)",
@@ -68,8 +68,8 @@ class Plate:
                 consequence="a sum over infinitely many members has no meaning before that",
                 repair=f"write Plate({self.name!r}) and take the limit with P.at({self.name}=oo)",
             )
-        size = number(self.extent, f"the size of plate {self.name}")
-        if not isinstance(size, int) or size < 1:
+        size = whole(self.extent)
+        if size is None or size < 1:
             raise IllFormed(
                 "NS306",
                 statement=f"Plate({self.name!r}, {self.extent!r})",
@@ -146,10 +146,10 @@ class Member(Letter):
     at: int
 
     def __post_init__(self) -> None:
-        if hasattr(self.at, "__index__") and not isinstance(self.at, bool | int):
-            object.__setattr__(self, "at", self.at.__index__())
-        if isinstance(self.at, bool) or not isinstance(self.at, int):
+        at = whole(self.at)
+        if at is None:
             raise index_error(f"{self.at!r}", "a member of a plate is named by an integer", "write x[0]")
+        object.__setattr__(self, "at", at)
         if self.at < 0 or (self.plate.extent is not None and self.at >= self.plate.extent):
             raise index_error(
                 f"member {self.at} of plate {self.plate}",
@@ -346,6 +346,16 @@ class Term:
     def __neg__(self) -> Term:
         return apply(MUL, -1, self)
 
+    def __matmul__(self, other: Any) -> Term:
+        raise IllFormed(
+            "NS309",
+            statement="a term @ something",
+            hypothesis="only a matrix(...) multiplies a vector; two vectors make a score",
+            repair="write W @ x, or dot(x, y)",
+        )
+
+    __rmatmul__ = __matmul__
+
     def __abs__(self) -> Term:
         return apply(ABS, self)
 
@@ -491,7 +501,7 @@ def reindex(free: tuple[Index, ...], where: Any, what: str) -> dict[Slot, Slot]:
     for old, new in pairs:
         if old not in free:
             raise index_error(f"[{{{old}: {new}}}]", f"{what} has no free index {old}", f"its free indices: {names}")
-        new = Member(old.plate, new) if hasattr(new, "__index__") else new
+        new = new if isinstance(new, Letter) else Member(old.plate, new)
         if not isinstance(new, Index | Member) or new.plate != old.plate:
             raise index_error(
                 f"[{{{old}: {new}}}]",

@@ -119,7 +119,7 @@ class Many:
             )
         (atom,) = linear
         if not independent(self.moments, [*m.scalars, *m.atoms], letter):
-            raise self.refusal(term, "given what the members share their scores are not independent, or they share a score")
+            raise self.refusal(term, "given what they share, the members are not independent and of one law")
         factors = [*([] if m.number == 1 else [lift(m.number)]), *m.scalars, atom]
         summand = product(factors)
         assert isinstance(atom.op, MatMul)
@@ -128,7 +128,7 @@ class Many:
     def refusal(self, term: Term, reason: str) -> NoRule:
         return NoRule(
             "NS203",
-            statement=f"the limit of infinitely many members of {self.name}",
+            statement=f"P.at({self.name}=oo)",
             place=located(term.family.origin),
             hypothesis=f"a central limit theorem over the members needs independent centred summands, scaled by the root of "
             f"their number (Hron et al. 2020, arXiv 2006.10540): {reason}",

@@ -10,7 +10,7 @@ from netsor import graph, listing
 from netsor.binding import bind
 from netsor.checks import identifier
 from netsor.errors import IllFormed, located
-from netsor.ir import Plate, Term, postorder
+from netsor.ir import Family, Plate, Term, postorder
 from netsor.legality import Diagnostic, Legality
 from netsor.limit import Limit
 from netsor.ops import Param, Table
@@ -116,34 +116,35 @@ class Program(Mapping[str, Term]):
 
 
 def check_names(variables: Mapping[str, Term]) -> None:
-    """One name, one meaning: two matrices or vectors of one name would be tied by accident, or kept apart by accident."""
-    objects: dict[str, object] = {}
-    bindable: dict[str, object] = {}
+    """One name, one meaning: two objects of one name would be tied by accident, or kept apart by accident."""
+    meanings: dict[str, object] = {}
     for family in postorder(*variables.values()):
-        op = family.op
-        record = op.matrix if isinstance(op, MatMul) else op if isinstance(op, Input) else None
-        if record is not None and objects.setdefault(record.name, record.token) != record.token:
-            raise IllFormed(
-                "NS301",
-                statement=f"two objects named {record.name}",
-                place=located(family.origin),
-                hypothesis="a name stands for one matrix or vector: two objects of one name are independent, and would be "
-                "confused in every formula",
-                repair=f"make {record.name} once and use it twice (tied), or give the second another name (independent)",
-            )
-        inner = [x for x in (op, getattr(record, "sigma", None), getattr(record, "mean", None)) if isinstance(x, Param | Table)]
-        for name, meaning in [(p.name, p) for p in (*family.plates, *family.bound)] + [(x.name, x) for x in inner]:
-            if bindable.setdefault(name, meaning) != meaning:
+        for name, meaning in named_things(family):
+            if meanings.setdefault(name, meaning) != meaning:
                 raise IllFormed(
                     "NS301",
-                    statement=f"two things named {name}: {described(bindable[name])} and {described(meaning)}",
+                    statement=f"two things named {name}: {described(meanings[name])} and {described(meaning)}",
                     place=located(family.origin),
-                    hypothesis="a name stands for one plate, parameter or table",
-                    repair="give the second another name",
+                    hypothesis="a name stands for one thing: two objects of one name are independent, and would be confused in "
+                    "every formula",
+                    repair=f"make {name} once and use it twice (tied), or give the second another name (independent)",
                 )
+
+
+def named_things(family: Family) -> Iterator[tuple[str, object]]:
+    """The names of a family at its root, and what tells their bearers apart."""
+    op = family.op
+    for plate in (*family.plates, *family.bound):
+        yield plate.name, plate
+    record = op.matrix if isinstance(op, MatMul) else op if isinstance(op, Input) else None
+    if record is not None:
+        yield record.name, record.token
+    for inner in (op, getattr(record, "sigma", None), getattr(record, "mean", None)):
+        if isinstance(inner, Param | Table):
+            yield inner.name, inner
 
 
 def described(meaning: object) -> str:
     if isinstance(meaning, Plate):
         return f"a plate of size {meaning.extent}"
-    return f"a {type(meaning).__name__.lower()} of value {getattr(meaning, 'value', '...')}"
+    return "a matrix or vector" if isinstance(meaning, bytes) else f"a {type(meaning).__name__.lower()}"

@@ -23,14 +23,17 @@ LAYERS = """
     semantics
     algebra
     rules
-    functions binding unroll names
+    functions names
+    many unroll
+    binding
     listing
     graph symbolic numeric
     infinite finite
     legality
     limit
     program
-    simulation compare loading
+    figures
+    simulation comparison loading
     report
     cli
 """
@@ -47,11 +50,11 @@ LOCAL = {  # imports of the own package inside functions
 ALONE = {  # libraries and the only places for them; types may be named elsewhere
     "sympy": ["symbolic", "functions.elementwise"],
     "networkx": ["graph"],
-    "matplotlib": ["report"],
+    "matplotlib": ["figures"],
     "click": ["cli"],
     "rich": ["cli"],
     "scipy": ["functions", "numeric"],
-    "numpy": ["functions", "numeric", "infinite", "finite", "limit", "simulation", "compare", "report"],
+    "numpy": ["functions", "numeric", "infinite", "finite", "limit", "simulation", "figures", "comparison", "report"],
 }
 
 LINES = 350

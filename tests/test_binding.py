@@ -198,7 +198,7 @@ def test_unknown_names() -> None:
 
 
 @pytest.mark.parametrize("infinity", [sympy.oo, math.inf, np.inf], ids=["sympy", "math", "numpy"])
-def test_a_plate_has_no_infinite_limit_yet(infinity: Any) -> None:
+def test_heads_that_a_table_tells_apart_have_no_infinite_limit(infinity: Any) -> None:
     refused("NS203", program(), {"head": infinity}, "P.at(head=oo)", kind=OutsideTheorem)
 
 

@@ -1,12 +1,12 @@
 """Programs from files: what is found, what settings mean, and what is said about a file that gives no program."""
 
+import math
 import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sympy import oo
 
 from netsor import IllFormed, NetsorError, NoRule, OutsideTheorem, clip, layernorm, leaky_relu, relu
 from netsor.loading import load, shipped, value_of
@@ -86,7 +86,7 @@ def test_statements_are_placed_in_the_file(write: Any) -> None:
         ("0.5", 0.5),
         ("1e-3", 1e-3),
         ("1/2", Fraction(1, 2)),
-        ("oo", oo),
+        ("oo", math.inf),
         ("relu", relu),
         ("layernorm", layernorm),
         ("clip(1)", clip(1)),
@@ -132,7 +132,7 @@ def test_keywords_of_the_function_and_open_names_of_the_program(write: Any) -> N
         ({"tokens": "0"}, "NS306", "positive"),
         ({"tokens": "nan"}, "NS306", "positive"),
         ({"beta": "nan"}, "NS306", "finite"),
-        ({"token": "oo"}, "NS203", "oo"),
+        ({"tokens": "oo"}, "NS203", "oo"),
         ({"phi": "clip(-1)"}, "NS306", "clip"),
         ({"phi": "3"}, "NS310", "copy.py:6"),
     ],

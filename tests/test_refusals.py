@@ -35,7 +35,6 @@ from netsor import (
     sign,
     simulate,
     softmax,
-    sqrt,
     sum_over,
     table,
     tanh,
@@ -105,8 +104,7 @@ OUTSIDE: dict[str, tuple[str, str, Callable[[], Any]]] = {
     "softmax over the width": ("NS105", "softmax", lambda: softmax(g, over=n)),
     "hardmax of 1/n scores": ("NS107", "hardmax", lambda: hardmax(mean((W @ x) * (V @ x[j])), over=j)),
     "a transpose": ("NS201", "W.T", lambda: W.T @ relu(g)),
-    "weights shared by layers": ("NS202", "attention", lambda: attention(W, V, attention(W, V, x, "1"), "2")),
-    "infinitely many heads": ("NS203", "at", lambda: Program("y", y=sum_over(H @ z, a) / sqrt(a.plate.size)).at(head=oo)),
+    "infinitely many heads": ("NS203", "at", lambda: Program("y", y=sum_over(H @ z, a) / a.plate.size).at(head=oo)),
     "sign of a square": ("NS204", "sign", lambda: sign(g * g - mean(g * g))),
 }
 

@@ -11,7 +11,7 @@ from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import Mono, Poly, is_map
 from netsor.algebra.scores import score_covariance
 from netsor.ir import Index, Plate, Size, Term
-from netsor.ops import Const, Typical
+from netsor.ops import Compare, Const, Offset, Table, Typical
 
 
 def size_power(factor: Term, plate: str) -> tuple[Fraction, bool]:
@@ -65,12 +65,22 @@ def member(m: Mono, plate: Plate, letter: Index) -> Mono:
 
 
 def independent(moments: Moments, scalars: list[Term], letter: Index) -> bool:
-    """Are the scores that these involve, other than through infinite plates, independent between members?"""
+    """Are the members of one law, and independent, given what they share (but for infinite plates)?
+
+    What tells them apart by more than a copy of their own (a table, a mask, a covariance over members) spoils the first;
+    a score that they share, or scores that are correlated between members, the second.
+    """
     scores: list[Term] = []
-    todo = list(scalars)
+    todo, seen = list(scalars), set()
     while todo:
         t = todo.pop()
-        if is_score(t) and t not in scores:
+        if t in seen:
+            continue
+        seen.add(t)
+        correlated = isinstance(getattr(t.op, "cov", None), tuple)
+        if letter in t.own and (correlated or isinstance(t.op, Table | Compare | Offset)):
+            return False
+        if is_score(t):
             scores.append(t)
         todo += [] if isinstance(t.op, Typical) else t.args
     return all(

@@ -53,6 +53,14 @@ class Matrix:
             )
         return make(MatMul(self.record), self.slots, (x,), width=self.record.rows)
 
+    def __rmatmul__(self, x: Any) -> Term:
+        raise IllFormed(
+            "NS309",
+            statement=f"... @ {self.record.name}",
+            hypothesis="a matrix acts on a vector from the left",
+            repair=f"write {self.record.name} @ x with x a vector",
+        )
+
     @property
     def T(self) -> Matrix:
         raise NoRule(

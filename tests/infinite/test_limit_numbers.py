@@ -19,6 +19,7 @@ from netsor.infinite.values import LimitValues
 from netsor.ir import Index, Plate, Term
 from netsor.limit import Limit
 from netsor.numeric.law import Mixture, PointMass, Sampled
+from netsor.numeric.named import Named
 from netsor.program import Program
 from netsor.rules import Law, dot, matrix, mean, vector
 
@@ -107,6 +108,16 @@ def test_nonlinear_vectors_are_drawn_jointly() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- laws and averages
+
+
+def test_expectations_that_members_share_are_summed_over_all_of_them() -> None:
+    """E Σ_i f(W_i h) = 3 E f, by a closed form (relu) and by quadrature (tanh)."""
+    i, h = TOKEN.index("i"), vector("h")
+    r, t = (f(matrix(name, i) @ h) for f, name in ((relu, "W"), (tanh, "V")))
+    L = Program("sums", r=sum_over(r, i), t=mean(sum_over(t * t, i)), s=sum_over(mean(r), i)).limit()
+    half, square = 1 / sqrt(2 * pi), gaussian(lambda z: np.tanh(z) ** 2)
+    assert_within([float(L.mean(name)) for name in "rst"], [3 * half, 3 * half, 3 * square])
+    assert_within(L.covariance("r").value, 3 / 2 + 6 * half**2 - 9 * half**2)
 
 
 @pytest.mark.parametrize("name", ["x", "p", "A", "y"])
@@ -278,9 +289,14 @@ def test_masks() -> None:
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
-def scores_of_twice_the_variance(patch: pytest.MonkeyPatch) -> None:
-    right = LimitValues.score_covariance
-    patch.setattr(LimitValues, "score_covariance", lambda at, p, q: right(at, p, q).scaled(2))
+def scores_of_twice_the_size(patch: pytest.MonkeyPatch) -> None:
+    right = LimitValues.masked
+
+    def masked(self: LimitValues, score: Term, value: Named) -> Named:
+        value = right(self, score, value)
+        return Named(value.over, 2 * value.data)
+
+    patch.setattr(LimitValues, "masked", masked)
 
 
 def one_stream_for_all(patch: pytest.MonkeyPatch) -> None:
@@ -314,9 +330,9 @@ def moments_in_place_of_cumulants(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("mutant", "test", "args"),
     [
-        (scores_of_twice_the_variance, test_scores_are_drawn_with_their_covariance, ()),
-        (scores_of_twice_the_variance, test_a_law_is_that_of_the_draws, ("p", {"i": 0, "j": 1})),
-        (scores_of_twice_the_variance, test_covariance_of_weights_with_their_scores, ()),
+        (scores_of_twice_the_size, test_scores_are_drawn_with_their_covariance, ()),
+        (scores_of_twice_the_size, test_a_law_is_that_of_the_draws, ("p", {"i": 0, "j": 1})),
+        (scores_of_twice_the_size, test_covariance_of_weights_with_their_scores, ()),
         (one_stream_for_all, test_scores_are_independent_of_vectors, ()),
         (one_gaussian, test_coordinates_are_independent_given_the_scores_only, ()),
         (one_gaussian, test_the_law_of_a_masked_vector, ()),
