@@ -76,7 +76,7 @@ def test_everything_has_a_name() -> None:
     plates, names, bound = bindable(program())
     assert (plates, names, bound) == ({"token", "head"}, {"beta", "sigma", "mu"}, set())
     plates, names, bound = bindable(program().at(**OPEN))
-    assert (plates, names, bound) == (set(), set(), {"beta", "sigma", "mu", "slopes"})
+    assert (plates, names, bound) == (set(), set(), {"token", "head", "beta", "sigma", "mu", "slopes"})
 
 
 def test_bound_by_name_or_where_it_is_built_is_the_same_program() -> None:

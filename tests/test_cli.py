@@ -263,7 +263,7 @@ def test_explain_without_the_docs(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (["derive"], 2, "Missing argument 'FILE'"),
         (["nonsense"], 2, "No such command"),
         (["derive", "attention", "--nonsense"], 2, "No such option"),
-        (["derive", "no_such_file.py"], 2, "attention, inverse_n_attention, mlp"),
+        (["derive", "no_such_file.py"], 2, "attention, cross_attention, gpt"),
         (["derive", "attention", "-s", "tokens"], 2, "name=value"),
         (["derive", "attention", "-s", "tokens=2", "-s", "tokens=3"], 2, "once"),
         (["derive", "attention", "-s", "tokens=two"], 2, "NS311"),

@@ -34,7 +34,9 @@ from netsor.algebra.scores import score_covariance
 from netsor.infinite.engine import Engine, Sampling
 from netsor.ir import Index, Term
 from netsor.loading import load
+from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.named import Named
+from netsor.rules import Dot
 from netsor.symbolic.sympy_form import letter
 
 K = [[1, 0.5], [0.5, 1]]
@@ -171,13 +173,22 @@ def test_printed_formulas_are_the_numeric_ones(program: str, name: str) -> None:
     free, primed = variable.term.free, variable.primed.free
     pairs = []
     if variable.cov is not None:
-        pairs.append((this.evaluated(variable.cov, (*free, *primed)), this.covariance(name)))
+        exists = existing(variable.term)  # a printed covariance is that of the entries that exist
+        outer = np.multiply.outer(exists, exists)
+        pairs.append((this.evaluated(variable.cov, (*free, *primed)) * outer, this.covariance(name) * outer))
     if variable.term.width is not None:
         pairs.append((this.evaluated(variable.mean, free), this.mean(name)))
     if not pairs:
         pairs.append((this.evaluated(variable.sympy, free), this.symbol(name)))
     for printed, number in pairs:
         np.testing.assert_allclose(printed, number, rtol=1e-10, atol=1e-12)
+
+
+def existing(term: Term) -> np.ndarray:
+    """1 for the entries of a variable that exist: those inside the mask of a score."""
+    masks = term.args[2:] if isinstance(term.op, Dot) else ()
+    arrays = [Interpreter().value(mask).full(term.free)[..., 0, 0] for mask in masks]
+    return np.prod([np.ones([i.plate.extent for i in term.free]), *arrays], axis=0)
 
 
 @pytest.mark.parametrize(("program", "name"), CASES)

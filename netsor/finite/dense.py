@@ -151,9 +151,11 @@ def consumed(roots: Sequence[Term]) -> set[bytes]:
     return whole
 
 
-def check_memory(width: int, vectors: int, largest: int) -> None:
+def check_memory(width: int, roots: Sequence[Term]) -> None:
     """Refuse a run that does not fit: its vectors, and its largest matrix."""
-    needed = 8 * (width * vectors + largest)
+    vectors = live(roots)
+    matrices = [m for f in postorder(*roots) if (m := getattr(f.op, "matrix", None)) is not None]
+    needed = 8 * (width * vectors + max((m.rows.at(width) * m.columns.at(width) for m in matrices), default=0))
     if needed > MEMORY:
         raise Numerical(
             "NS403",
@@ -172,9 +174,7 @@ def live(roots: Sequence[Term]) -> int:
 
 def shards(width: int, roots: Sequence[Term], runs: int) -> Iterator[tuple[int, int]]:
     """(shard, runs of it): a number of runs that the request fixes, and nothing else. Raises: NS403 for too large a run."""
-    vectors = live(roots)
-    matrices = (getattr(f.op, "matrix", None) for f in postorder(*roots))
-    check_memory(width, vectors, max((m.rows.at(width) * m.columns.at(width) for m in matrices if m is not None), default=0))
-    size = max(1, min(4096, 2**21 // max(1, width * vectors)))
+    check_memory(width, roots)
+    size = max(1, min(4096, 2**21 // max(1, width * live(roots))))
     for k, start in enumerate(range(0, runs, size)):
         yield k, min(size, runs - start)

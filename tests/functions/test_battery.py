@@ -337,7 +337,7 @@ def test_norms(norm: Callable[[Term], Term], kernel: float) -> None:
     """In every run a mean square of 1 (and a mean of 0); in the limit the kernel of relu at correlation 1/2, normalised."""
     i = Plate("point", 2).index("i")
     y = norm(relu(matrix("W") @ vector("x", i, cov=[[1, 0.5], [0.5, 1]])))
-    D = simulate(Program("test", y=y), width=9, runs=50, rng=0, outputs={"y": {"coordinates": 9}})["y"]
+    D = simulate(Program("test", y=y), width=64, runs=20, rng=0, outputs={"y": {"coordinates": 64}})["y"]
     check_close((D**2).mean(-1), 1, 1e-12)
     if norm is layernorm:
         check_close(D.mean(-1), 0, 1e-12)
