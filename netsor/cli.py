@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -397,22 +397,54 @@ def check(file: str, settings: Mapping[str, str]) -> Iterator[Reply]:
 @command
 @file_argument
 @settings_option
-@click.option("--format", "form", type=click.Choice(["text", "dot"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "dot", "mermaid", "svg", "png"]),
+    help="svg and png are drawn by Graphviz.  [default: the suffix of --out, else text]",
+)
 @output()
-def graph(file: str, settings: Mapping[str, str], form: str, out: Path | None) -> Iterator[Reply]:
+def graph(file: str, settings: Mapping[str, str], form: str | None, out: Path | None) -> Iterator[Reply]:
     """The statements and how they use each other."""
     from netsor import graph
+    from netsor.errors import IllFormed
     from netsor.report.files import replacing
 
     program = loaded(file, settings)
-    drawn = graph.dot(program, program.name) if form == "dot" else graph.text(program)
+    suffixes = {".dot": "dot", ".mmd": "mermaid", ".svg": "svg", ".png": "png"}
+    form = form or suffixes.get(out.suffix if out else "", "text")
+    if form in ("svg", "png"):
+        if out is None:
+            hypothesis = "a picture goes to a file"
+            raise IllFormed("NS311", statement=f"--format {form}", hypothesis=hypothesis, repair=f"-o graph.{form}")
+        drawn = graph.picture(program, program.name, form)
+    else:
+        written = {"text": graph.text, "mermaid": graph.mermaid}.get(form)
+        drawn = ((written(program) if written else graph.dot(program, program.name)) + "\n").encode()
     if out:
         with replacing(out) as temporary:
-            temporary.write_text(drawn + "\n", encoding="utf-8")
+            temporary.write_bytes(drawn)
     net = program.graph()
     nodes = [{"node": node, **data} for node, data in net.nodes(data=True)]
     edges = [{"from": child, "to": user, **data} for child, user, data in net.edges(data=True)]
-    yield Reply(f"wrote {out}" if out else drawn, {"program": program.name, "nodes": nodes, "edges": edges, "file": out})
+    said = f"wrote {out}" if out else drawn.decode().rstrip()
+    yield Reply(said, {"program": program.name, "nodes": nodes, "edges": edges, "file": out})
+
+
+@command
+def info() -> Iterator[Reply]:
+    """Versions of netsor, of Python and of the libraries that numbers depend on."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    import netsor
+
+    libraries = {}
+    for name in ("numpy", "scipy", "sympy", "networkx", "matplotlib", "click", "rich"):
+        with suppress(PackageNotFoundError):
+            libraries[name] = version(name)
+    found = {"netsor": netsor.__version__, "python": platform.python_version(), **libraries, "machine": platform.machine()}
+    yield Reply("\n".join(f"{name:<11}{value}" for name, value in found.items()), found)
 
 
 @command

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from netsor.errors import IllFormed
 from netsor.ir import Term, postorder
 from netsor.listing import Part, Site, indexed, spell
 from netsor.names import Names
@@ -95,6 +98,41 @@ def dot(variables: Mapping[str, Term], name: str) -> str:
     return "\n".join([*lines, "}"])
 
 
+def mermaid(variables: Mapping[str, Term]) -> str:
+    """A Mermaid flowchart of the same picture: rectangles are vectors, stadiums scalars, subgraphs sets of plates."""
+    graph = digraph(variables)
+    place = {node: f"n{k}" for k, node in enumerate(graph)}
+    groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for node, data in graph.nodes(data=True):
+        label = entity(f"{heading(node, data)}<br/>{data['label']}")
+        left, right = ("[", "]") if data["sort"] == "vector" else ("([", "])")
+        groups[tuple(sorted(set(data["plates"])))].append(f'{place[node]}{left}"{label}"{right}')
+    lines = ["flowchart BT"]
+    for k, (plates, members) in enumerate(groups.items()):
+        if plates:
+            members = [f'subgraph g{k}["{entity(" × ".join(plates))}"]', *indented(members), "end"]
+        lines += indented(members)
+    for child, user, data in graph.edges(data=True):
+        moved = moves(data["index_map"])
+        arrow = f'-- "{entity(moved)}" -->' if moved else "-->"
+        lines.append(f"  {place[child]} {arrow} {place[user]}")
+    return "\n".join(lines)
+
+
+def picture(variables: Mapping[str, Term], name: str, form: str) -> bytes:
+    """The DOT text drawn by Graphviz, as svg or png. Raises: NS311 where Graphviz is not installed."""
+    program = shutil.which("dot")
+    if program is None:
+        raise IllFormed(
+            "NS311",
+            statement=f"--format {form}",
+            hypothesis="Graphviz draws it, and its program `dot` is not on the path",
+            repair="install Graphviz, or ask for --format dot or mermaid",
+        )
+    done = subprocess.run([program, f"-T{form}"], input=dot(variables, name).encode(), capture_output=True, check=True)
+    return done.stdout
+
+
 def text(variables: Mapping[str, Term]) -> str:
     """The nodes, then the edges, one a line."""
     graph = digraph(variables)
@@ -118,6 +156,11 @@ def moves(maps: Iterable[Mapping[str, str]]) -> str:
 def quoted(label: str) -> str:
     escaped = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
+
+
+def entity(label: str) -> str:
+    """A label as Mermaid takes it between quotes."""
+    return label.replace('"', "#quot;").replace("`", "#96;")
 
 
 def indented(lines: Iterable[str]) -> list[str]:

@@ -459,3 +459,11 @@ def test_demo(run: Run) -> None:
     assert time.monotonic() - began < 60
     assert "δ(a,a')" in result.out
     assert Path("shown/attention.png").stat().st_size > 20000
+
+
+def test_info_and_pictures(run: Run) -> None:
+    """Versions as text and as data; the suffix of the file decides what is drawn."""
+    assert run("info", "--json").json["netsor"] == __version__
+    assert run("graph", "attention", "-o", "net.mmd").code == 0
+    assert Path("net.mmd").read_text(encoding="utf-8").startswith("flowchart")
+    assert run("graph", "attention", "--format", "png").code == 2

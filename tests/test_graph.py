@@ -1,13 +1,16 @@
 """Graphs: attributes of nodes, index maps of edges, and DOT text."""
 
+import re
+import shutil
 import subprocess
 import sys
 
 import networkx
 import pytest
 
+from netsor.errors import IllFormed
 from netsor.functions import relu, softmax, sqrt, sum_over
-from netsor.graph import digraph, dot, text
+from netsor.graph import digraph, dot, mermaid, picture, text
 from netsor.ir import Plate, Term
 from netsor.rules import dot as score
 from netsor.rules import matrix, mean, vector
@@ -145,3 +148,25 @@ def test_networkx_is_imported_only_when_a_graph_is_asked_for() -> None:
     loaded = "import sys, netsor.graph, netsor.listing; print({'networkx', 'sympy', 'numpy'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"
+
+
+def test_mermaid_has_a_line_for_each_node_and_edge(attention: dict[str, Term]) -> None:
+    graph = digraph(attention)
+    lines = mermaid(attention).splitlines()
+    assert lines[0] == "flowchart BT"
+    assert sum("-->" in line for line in lines) == graph.number_of_edges()
+    assert sum(line.strip().startswith("subgraph") for line in lines) == len(
+        {frozenset(p) for _, p in graph.nodes("plates") if p}
+    )
+    assert sum(bool(re.match(r" *n\d+[\[(]", line)) and "-->" not in line for line in lines) == len(graph)
+
+
+@pytest.mark.parametrize(("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_pictures_come_from_graphviz_or_are_refused(
+    attention: dict[str, Term], form: str, start: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("dot"):
+        assert picture(attention, "attention", form).startswith(start)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(IllFormed, match="NS311"):
+        picture(attention, "attention", form)
