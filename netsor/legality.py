@@ -198,10 +198,6 @@ class Legality:
 
     # ---- words
 
-    def short(self, term: Term) -> str:
-        found = self.names.of(term)
-        return found[0] if found else listing.statement(term, self.names)
-
     @cached_property
     def instances(self) -> dict[bytes, Term]:
         """For each family a term as it stands in the program, with its members and coincident letters."""

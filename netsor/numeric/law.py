@@ -44,6 +44,10 @@ class Law(ABC):
                 "look where the runs overflow; round a variance up to 0 that is negative by a rounding error",
             )
 
+    def __repr__(self) -> str:
+        kurtosis = f", excess kurtosis {self.excess_kurtosis}" if self.variance else ""
+        return f"<{type(self).__name__}: mean {self.mean}, variance {self.variance}{kurtosis}>"
+
     @abstractmethod
     def expect(self, f: Callable[[Array], ArrayLike]) -> Estimate:
         """E f(X).  Shapes: f maps an array to one of its shape, or a number.  Raises: NS402 where f is not finite."""

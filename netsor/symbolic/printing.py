@@ -14,7 +14,7 @@ ADD, MULTIPLY, ATOM = 1, 2, 3  # binding strength
 class Text:
     """Unicode text: `δ(a,a') σ_WQ² Σ_{j,j'} A[a,i,j] E[x_j x_j']`."""
 
-    space, times = " ", " "
+    times = " "
 
     def __call__(self, tree: t.Tree) -> str:
         return self.at(tree, 0)
@@ -164,7 +164,7 @@ class Text:
 class Latex(Text):
     """LaTeX, without the dollars."""
 
-    space, times = r"\ ", r"\, "
+    times = r"\, "
 
     def number(self, value: Number) -> str:
         if isinstance(value, Fraction):
