@@ -5,7 +5,6 @@ it follows Student's law with one degree of freedom less than there are replicat
 """
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ def assert_same_law(x: np.ndarray, y: np.ndarray, alarm: float = ALARM) -> None:
 
     The means of cos(w.z) and sin(w.z) at 8 random frequencies w ~ N(0, 1) in units of the pooled deviations, and the
     Mahalanobis distance D of their difference: D is chi-square with 16 degrees of freedom, for the features are bounded
-    and runs are many. At 1e-6 it alarms above 59, so a difference of characteristic functions of 8/sqrt(runs) is found.
+    and runs are many. At 1e-6 it alarms above 58, so a difference of characteristic functions of 8/sqrt(runs) is found.
 
     Shapes: (runs, d) and (other runs, d).
     """
@@ -79,8 +78,3 @@ def assert_same_law(x: np.ndarray, y: np.ndarray, alarm: float = ALARM) -> None:
     distance = gap @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ gap
     if not distance <= chi2.isf(alarm, 16):
         raise Deviates(f"joint laws differ: chi-square {distance:.0f} with 16 degrees of freedom")
-
-
-__all__ = [
-    "ALARM", "BATCHES", "Deviates", "assert_detects", "assert_same_law", "assert_within", "average", "draws", "inf",
-]  # fmt: skip

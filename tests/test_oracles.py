@@ -188,6 +188,12 @@ def two_layers() -> Any:
     return Program("two_layers", **layers).limit()
 
 
+@cache
+def shared_layers() -> Any:
+    """Two layers of attention on three tokens that share W^Q and W^K, with a residual stream."""
+    return load("universal_transformer", {}).limit()
+
+
 def swapped() -> Any:
     i = Plate("pair", 2).index("i")
     W1, W2, x = matrix("W1"), matrix("W2"), vector("x", i, cov=[[1, 0.6], [0.6, 1]])
@@ -265,6 +271,8 @@ SAMPLED: dict[str, Callable[[], Any]] = {
     "deep.m.exkurt": lambda: two_layers().law("m1", i=0).excess_kurtosis,
     "deep.p2.var": lambda: two_layers().law("p2", i=0, j=0).variance,
     "deep.y2.exkurt": lambda: two_layers().law("y2", i=0).excess_kurtosis,
+    "shared.p1p2": lambda: shared_layers().covariance("p1", "p2", runs=2**17)[0, 0, 0, 0],
+    "shared.p2.var": lambda: shared_layers().law("p2", i=0, j=0, runs=2**17).variance,
     "score.swapped": swapped,
     "finite.lowrank.p.exkurt": lambda: low_rank_score(16, 2**20).excess_kurtosis,
 }

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from netsor import limit
 from netsor.errors import Numerical
 from netsor.functions import erf as erf_
-from netsor.functions import relu, silu, softmax, sum_over, tanh
+from netsor.functions import mean_over, relu, silu, softmax, sum_over, tanh
 from netsor.infinite import laws
 from netsor.infinite import sample as sampler
 from netsor.infinite.coordinates import Coordinates
@@ -118,6 +118,15 @@ def test_expectations_that_members_share_are_summed_over_all_of_them() -> None:
     half, square = 1 / sqrt(2 * pi), gaussian(lambda z: np.tanh(z) ** 2)
     assert_within([float(L.mean(name)) for name in "rst"], [3 * half, 3 * half, 3 * square])
     assert_within(L.covariance("r").value, 3 / 2 + 6 * half**2 - 9 * half**2)
+
+
+def test_an_expectation_that_forgets_a_letter_is_summed_over_it() -> None:
+    """E m x_i is the same for every i, m the average of x with E x = 1/2: E (x_i + 2m) 2m = 6 E m² = 6 (1/3 + 1/4)."""
+    i = TOKEN.index("i")
+    x, W = vector("x", i, mean=0.5), matrix("W")
+    m = mean_over(x, i)
+    L = Program("pooled", a=W @ (x + (m + m)), b=W @ (m + m)).limit()
+    assert_within(L.covariance("a", "b").value, 3.5)
 
 
 @pytest.mark.parametrize("name", ["x", "p", "A", "y"])
