@@ -12,7 +12,7 @@ from netsor.algebra.poly import Delta, Poly
 from netsor.checks import Number
 from netsor.errors import IllFormed, Numerical, located
 from netsor.ir import Index, Size, Slot, Term
-from netsor.numeric.named import Named, combine, contract, extent, named, union
+from netsor.numeric.named import Named, combine, contract, count, extent, named, union
 from netsor.ops import Along, Compare, Const, Generator, Map, Offset, Op, Param, Table
 from netsor.rules.input import Prior
 from netsor.rules.matmul import Sigma2
@@ -82,7 +82,8 @@ class Interpreter:
         total: Named | None = None
         for m in poly:
             factors = [self.value(s) for s in (*m.scalars, *m.atoms)]
-            piece = contract(m.number, factors, out)
+            alike = [b for b in m.bound if not any(b in f.over for f in factors)]  # members that all count the same
+            piece = contract(m.number * count(alike), factors, out)
             total = piece if total is None else combine(np.add, total, piece)
         return named(0.0) if total is None else total
 

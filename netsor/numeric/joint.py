@@ -58,7 +58,10 @@ def draw_given(
     normals: Normals,
 ) -> list[Named]:
     """Centred Gaussian values of the terms given the values of earlier ones, jointly Gaussian with them: by regression."""
-    known = [(old, value) for old, value in known if any(covariance(t, primed(old)) for t in terms)]
+    every = [*terms, *(old for old, _ in known)]
+    pairs = [(x, y) for x, g in enumerate(every) for y, h in enumerate(every[:x]) if covariance(g, primed(h))]
+    linked = {k for part in connected(len(every), pairs) if min(part) < len(terms) for k in part}
+    known = [pair for k, pair in enumerate(known, len(terms)) if k in linked]  # those that matter, also through others
     if not known:
         return draw_jointly(at, moments, terms, covariance, normals)
     joint = dense_covariance(at, [*(old for old, _ in known), *terms], covariance)

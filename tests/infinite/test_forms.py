@@ -29,7 +29,8 @@ from netsor.program import Program
 from netsor.rules import dot, matrix, vector
 from netsor.rules.matmul import Matrix
 
-ROUNDING = 1e-9  # roots and inverses of Gram matrices of size 1; what they drop as singular is below 1e-10
+CUT = 1e-11  # part of the trace below which an eigenvalue counts as a rounding error of 0
+ROUNDING = 1e-9  # of a covariance: 1e-15 / sqrt(CUT) for what is kept, CUT for what is not, times dimensions
 TOKEN = Plate("token", 2)
 I, J = TOKEN.indices("i j")
 X = vector("x", I, cov=[[1, 0.3], [0.3, 0.8]])
@@ -182,24 +183,34 @@ def flat(values: Sequence[Named], scores: Sequence[Term], runs: int) -> np.ndarr
     )  # fmt: skip
 
 
-def assert_close(x: np.ndarray, y: np.ndarray) -> None:
+def assert_close(x: np.ndarray, y: np.ndarray, rounding: float = ROUNDING) -> None:
     gap = np.abs(x - y).max(initial=0.0)
-    if not gap <= ROUNDING * max(1.0, np.abs(y).max(initial=0.0)):
-        raise Deviates(f"off by {gap:.2g}")
+    if not gap <= rounding * max(1.0, np.abs(y).max(initial=0.0)):
+        raise Deviates(f"off by {gap:.2g}, allowed {rounding:.2g}")
+
+
+def regression(C: np.ndarray, n: int) -> tuple[np.ndarray, float]:
+    """The slope of the rest on the first n numbers, and how much of it rounding takes: 1e-14 over the smallest eigenvalue."""
+    if n == 0:
+        return np.zeros((len(C), 0)), ROUNDING
+    values, vectors = np.linalg.eigh(C[:n, :n])
+    kept = values > CUT * values.sum()
+    slope = C[n:, :n] @ (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+    return slope, max(ROUNDING, 1e-14 * values.sum() / values[kept].min())
 
 
 def check_routes(terms: Sequence[Term], seed: int = 0) -> None:
     run = Run(terms, seed)
-    for stage, scores in enumerate(run.plan.stages):
+    for stage in range(len(run.plan.stages)):
         C = run.by_forms(stage)
         assert_close(C, run.by_fourth_moments(stage))
-        n = sum(size_of(p.free) for p in run.upto(stage - 1)) if stage else 0
-        slope = C[n:, :n] @ np.linalg.pinv(C[:n, :n], rcond=1e-10, hermitian=True)
-        seen = flat([run.known[p] for p in run.upto(stage - 1)], run.upto(stage - 1), 1)[:, 0] if stage else np.zeros(0)
+        before = run.upto(stage - 1)
+        seen = flat([run.known[p] for p in before], before, 1)[:, 0] if before else np.zeros(0)
+        n = len(seen)
+        slope, rounding = regression(C, n)
         mean, rest = run.by_regression(stage)
-        assert_close(mean, slope @ seen)
-        assert_close(rest, C[n:, n:] - slope @ C[:n, n:])
-        assert scores
+        assert_close(mean, slope @ seen, rounding)
+        assert_close(rest, C[n:, n:] - slope @ C[:n, n:], rounding)
 
 
 # --------------------------------------------------------------------------------------------------------------- agreement
@@ -293,13 +304,17 @@ def check_universal_transformer(runs: int, product_error: float, overlap_error: 
 
 
 def test_layers_that_share_their_queries_and_keys() -> None:
-    """E p1 p2 = 1 and Σ_j E A1 A2 = 0.45993; independent layers have 0 and 1/3."""
-    check_universal_transformer(2**14, 0.02, 2e-3)
+    """E p1 p2 = 1 and Σ_j E A1 A2 = 0.45993; independent layers have 0 and 1/3.
+
+    False alarm 1e-6 each; finds 0.02 and 0.005, of errors 0.0017 and 0.0005.
+    """
+    check_universal_transformer(2**14, 4e-3, 1e-3)
 
 
 @pytest.mark.nightly
 def test_layers_that_share_their_queries_and_keys_in_many_runs() -> None:
-    check_universal_transformer(2**19, 2e-3, 5e-4)
+    """The same with a third of the errors or less."""
+    check_universal_transformer(2**18, 2e-3, 5e-4)
 
 
 def test_values_that_are_keys_leave_nothing_to_draw() -> None:
@@ -328,6 +343,7 @@ def test_a_cycle_of_pivots_is_extrapolated() -> None:
 
 
 def test_a_score_of_distinct_copies_is_symmetric_in_every_draw() -> None:
+    """And uncorrelated with variance 1 above the diagonal: false alarm 1e-6, finds 0.06."""
     i, j = Plate("copy", 3).indices("i j")
     W, x = matrix("W", i), vector("x")
     L = Program("copies", p=dot(W @ x, W[j] @ x, where=distinct(i, j))).limit()
