@@ -114,7 +114,7 @@ def test_json(run: Run, command: str, program: str) -> None:
 
 
 def test_every_command_is_tested() -> None:
-    assert {*COMMANDS, "demo"} == set(cli.commands)
+    assert {*COMMANDS, "demo", "info"} == set(cli.commands)
 
 
 def test_derive(run: Run) -> None:
