@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from calibrated import Deviates, assert_detects
 
-from netsor import Plate, Program, dot, exp, matrix, oo, simulate, softmax, sqrt, sum_over, table, vector
+from netsor import Plate, Program, compare, dot, exp, matrix, oo, simulate, softmax, sqrt, sum_over, table, vector
 from netsor.errors import NetsorError
 from netsor.ir import Term
 from netsor.numeric.estimate import Estimate
@@ -202,6 +202,20 @@ def test_identity_attention(heads: int) -> None:
 @pytest.mark.parametrize("heads", [1, 2, 8])
 def test_identity_attention_in_many_runs(heads: int) -> None:
     check_identity(heads, 2**20, 0.005)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("heads", [2, 8])
+def test_identity_attention_at_small_widths(heads: int) -> None:
+    """Dense simulation at n = 32, 64, 128, fitted as a + b/n + c/n^2, finds E p2² = (H+2)/H within 5 standard errors.
+
+    The law is heavy-tailed and the extrapolation long: the standard error is about a quarter of the value.
+    """
+    program = deep(1, residual=False, weights=linear).at(head=heads)
+    C = compare(program, "p2", a=0, i=0, j=0, widths=[32, 64, 128], runs=2**13, rng=0)
+    found, expected = C.extrapolated["variance"], (heads + 2) / heads
+    assert found.error <= 0.4 * expected
+    assert abs(found - expected) <= 5 * found.error
 
 
 def test_values_that_all_heads_share() -> None:
