@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from netsor import semantics
 from netsor.algebra.moments import Moments
 from netsor.ir import Index, Member, Slot, Term, make, postorder
+from netsor.finite.shards import Setting
 from netsor.numeric.demand import demanded, instance, is_vector_generator
 from netsor.numeric.initial import initial
 from netsor.numeric.interpreter import Interpreter, entry
@@ -22,16 +22,6 @@ from netsor.rules.input import Input
 from netsor.rules.matmul import Record, Sigma2
 
 MATRIX_CELLS = 2**22  # entries of the matrices held at once
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One shard of a simulation: the base width, its runs, and where its streams come from."""
-
-    width: int
-    runs: int
-    seed: np.random.SeedSequence
-    shard: int
 
 
 class Dense(Interpreter):
@@ -74,7 +64,8 @@ class Dense(Interpreter):
         shape = (self.setting.runs, self.rows(term))
         return initial(self, self.moments, op, term, lambda _, n: source.standard_normal((n, *shape)))
 
-    def average(self, x: Named) -> Named:
+    def average(self, vector: Term) -> Named:
+        x = self.value(vector)
         return Named(x.over, x.data.mean(-1, keepdims=True))
 
     def inner(self, left: Term, right: Term, mask: Term | None = None) -> Named:
@@ -90,9 +81,7 @@ class Dense(Interpreter):
 
     def matrix(self, record: Record, product: Term) -> Copies:
         """The matrix as it is needed for one product: its first rows only, where no rule consumes the result."""
-        shared = self._products[record.token] > 1  # rows of a run follow each other in the stream: all are drawn
-        rows = record.rows.at(self.setting.width) if shared else self.rows(product)
-        return Copies(self.setting, record, product.own, rows)
+        return Copies(self.setting, record, product.own, self.rows_drawn(record, product))
 
     # ---- sizes
 
@@ -104,6 +93,10 @@ class Dense(Interpreter):
         assert term.width is not None
         n = term.width.at(self.setting.width)
         return n if self.is_whole(term) else min(n, self.coordinates)
+
+    def rows_drawn(self, record: Record, product: Term) -> int:
+        """How many rows of a matrix are drawn: all, if it acts more than once, as its products share them."""
+        return record.rows.at(self.setting.width) if self._products[record.token] > 1 else self.rows(product)
 
 
 class Copies:
@@ -147,16 +140,3 @@ def consumed(roots: Sequence[Term]) -> set[bytes]:
         if needs:
             whole.update(c.key for c, _ in family.children if c.width is not None)
     return whole
-
-
-def live(roots: Sequence[Term]) -> int:
-    """How many vectors a run holds, at most."""
-    patterns = demanded(roots, lambda t: t.width is not None, lambda t: t.args)
-    return max(1, sum(count(t.free) for t in patterns))
-
-
-def shards(width: int, vectors: int, runs: int) -> Iterator[tuple[int, int]]:
-    """(shard, runs of it): a number of runs that the request fixes, and nothing else."""
-    size = max(1, min(4096, 2**21 // max(1, width * vectors)))
-    for k, start in enumerate(range(0, runs, size)):
-        yield k, min(size, runs - start)

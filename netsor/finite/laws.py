@@ -11,7 +11,7 @@ from netsor.algebra.affine import integrate, last_sources
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import ONE, Mono, Poly, bind, same, scalar
-from netsor.finite.dense import Dense, Setting, live, shards
+from netsor.finite.engines import interpreters
 from netsor.ir import Term, apply, make, postorder
 from netsor.numeric.draws import checked_count
 from netsor.numeric.law import Law, Mixture, PointMass, Sampled
@@ -23,7 +23,7 @@ from netsor.rules.mean import mean
 BATCHES = 16
 
 
-def finite_law(term: Term, *, width: int, runs: int, rng: Rng, progress: Callable[[int], None] | None = None) -> Law:
+def finite_law(term: Term, *, width: int, runs: int, rng: Rng, engine: str = "dense", progress: Callable[[int], None] | None = None) -> Law:
     """The law of coordinate 0 of a vector, or of a scalar, without free letters, from `runs` exact runs at width n.
 
     A variable affine in a source that nothing else depends on is Gaussian given the rest, exactly: its law is a mixture
@@ -33,7 +33,7 @@ def finite_law(term: Term, *, width: int, runs: int, rng: Rng, progress: Callabl
     checked_count("runs", runs)
     moments = Moments()
     given = conditional(moments, term)
-    pieces = list(batches(moments, term, given, width, runs, rng, progress))
+    pieces = list(batches(moments, term, given, width, runs, rng, engine, progress))
     means = np.stack([m for m, _ in pieces])
     if given is None:
         return Sampled(means) if np.ptp(means) > 0 else PointMass(float(means.flat[0]))
@@ -48,6 +48,7 @@ def batches(
     width: int,
     runs: int,
     rng: Rng,
+    engine: str,
     progress: Callable[[int], None] | None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(means, variances) of equal batches of runs; what does not fill the last batch is not drawn."""
@@ -57,8 +58,7 @@ def batches(
     seed = seed_of(rng)
     for batch in range(min(BATCHES, runs)):
         parts: list[list[np.ndarray]] = []
-        for shard, count in shards(width, live(roots), size):
-            at = Dense(moments, roots, Setting(width, count, seed, batch * 2**20 + shard), 1)
+        for count, at in interpreters(engine, moments, roots, width, size, seed, 1, batch * 2**20):
             values = [at.poly(p).data[..., 0] for p in polys]
             parts.append([np.broadcast_to(v, (count,)) for v in np.broadcast_arrays(*values)])
             if progress is not None:
