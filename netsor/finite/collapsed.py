@@ -177,11 +177,10 @@ class Frames(Interpreter):
         label = pattern.family.order if pattern is not None else "1"
         source = self.stream("explicit", (label, room.width.name))
         data = frame.explicit(head, R[..., k:, :], source)
-        batch = tuple(Index(f"@r{n}", p) for n, p in enumerate(room.plates))
-        inner = part.inner if pattern is not None else ()
-        data = data.reshape(*frame.batch, *(extent(i.plate) for i in inner), *data.shape[-2:])
-        shared = part.shared if pattern is not None else batch
-        return Named((*shared, *inner), data)
+        if pattern is None:  # absorbed first: the same in every frame
+            return Named((), data.reshape(-1, *data.shape[-2:])[0, :1])
+        data = data.reshape(*frame.batch, *(extent(i.plate) for i in part.inner), *data.shape[-2:])
+        return Named((*part.shared, *part.inner), data)
 
     def _settle(self, term: Term) -> None:
         """Everything that blocks of the vector need: scalars, and the arguments of its matrices in their frames."""

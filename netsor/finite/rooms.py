@@ -126,19 +126,21 @@ class Plan:
 
     def _rooms(self) -> dict[Node, Room]:
         parts: dict[Node, Part] = {}
+        ones: set[Node] = set()
         for t in self.structure.generators.values():
             token = semantics.source(t.op)
             if token is not None and token not in self.explicit:
                 slots = self.structure.copies[token] if isinstance(t.op, MatMul) else t.own
                 assert t.width is not None
                 parts[token] = Part(slots, t.width, True)
+                if shifted(t):
+                    ones.add(token)
         seen: dict[Node, list[tuple[Slot, ...]]] = {}
         links: list[tuple[Occurrence, Occurrence]] = []
-        ones: set[Node] = set()
         for left, right in self.pairs:
             sides = [[self._occurrence(a) for a in side if a != ONE] for side in (left, right)]
             links += [(x, y) for x in sides[0] for y in sides[1]]
-            constant = ONE in (*left, *right) or any(shifted(a) for a in (*left, *right))
+            constant = ONE in (*left, *right)
             for a, o in zip([a for a in (*left, *right) if a != ONE], [*sides[0], *sides[1]], strict=True):
                 if self.is_explicit(a):
                     seen.setdefault(o.node, []).append(o.slots)

@@ -48,7 +48,8 @@ class Interpreter:
         over = (*(i for i in union(*(a.over for a in arrays)) if i != bound), bound)
         axis = len(over) - 1
         spread = [a.spread(over) for a in arrays]
-        x = np.broadcast_to(spread[0], (*spread[0].shape[:axis], extent(bound.plate), *spread[0].shape[axis + 1 :]))
+        whole = (*spread[0].shape[:axis], extent(bound.plate), *spread[0].shape[axis + 1 :])
+        x = np.broadcast_to(spread[0], np.broadcast_shapes(whole, *(m.shape for m in spread[1:])))
         data = op.fn.numpy(x, spread[1] if len(spread) > 1 else None, axis)
         if not op.keeps:
             return self.checked(term, Named(over[:-1], data))
