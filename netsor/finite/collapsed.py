@@ -10,7 +10,7 @@ from netsor import semantics
 from netsor.algebra.poly import delta
 from netsor.finite.basis import extended
 from netsor.finite.frames import Frame
-from netsor.finite.roots import Root, guarded
+from netsor.finite.roots import NOTHING, Root, guarded
 from netsor.finite.rooms import Part, Plan, Room
 from netsor.finite.shards import Setting
 from netsor.finite.structure import ONE, adds, atoms, factors, linear
@@ -201,7 +201,7 @@ class Frames(Interpreter):
         """
         again = Root(R.shape[:-3], R.shape[-3])
         again.R = np.broadcast_to(np.eye(old), (*R.shape[:-2], old, old))
-        second, _ = again.extended(self._gram(room, every, R))
+        second, _ = again.extended(self._gram(room, every, R), NOTHING)
         return np.asarray((R @ second)[..., old:, :])
 
     def _gram(self, room: Room, every: list[tuple[Term | None, Part]], R: np.ndarray | None) -> np.ndarray:
