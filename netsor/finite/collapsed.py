@@ -10,8 +10,8 @@ from netsor import semantics
 from netsor.algebra.poly import delta
 from netsor.finite.basis import extended
 from netsor.finite.frames import Frame
-from netsor.finite.roots import NOTHING, Root, guarded
 from netsor.finite.rooms import Part, Plan, Room
+from netsor.finite.roots import NOTHING, Root, guarded
 from netsor.finite.shards import Setting
 from netsor.finite.structure import ONE, adds, atoms, factors, linear
 from netsor.ir import Index, Plate, Slot, Term, Width, make
@@ -35,17 +35,14 @@ class Collapsed(Interpreter):
     ("matrix", W, shard, block); the same for initial vectors under "vector".
     """
 
-    def __init__(self, plan: Plan, setting: Setting, block: int) -> None:
+    def __init__(self, plan: Plan, setting: Setting) -> None:
         super().__init__()
-        self.plan, self.moments, self.setting, self.block = plan, plan.moments, setting, block
+        self.plan, self.moments, self.setting = plan, plan.moments, setting
+        self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * plan.cost.shard))
         self.frames, self.means = Frames(self), Means(self)
         self._heads: dict[Width, Block] = {}
         self._blocks: dict[tuple[Width, int], Block] = {}
-        self._keep = setting.runs * sum(
-            w.at(setting.width) * count(t.free)
-            for t in plan.structure.generators.values()
-            if plan.is_explicit(t) and (w := t.width)
-        ) <= KEPT
+        self._keep = plan.passes > 1 and plan.explicit_numbers * setting.runs <= KEPT
 
     def value(self, term: Term) -> Named:
         return super().value(term) if term.width is None else self.head(term.width).value(term)

@@ -10,8 +10,9 @@ import numpy as np
 
 from netsor import semantics
 from netsor.algebra.moments import Moments
+from netsor.finite.cost import Cost
+from netsor.finite.shards import Setting, live
 from netsor.ir import Index, Member, Slot, Term, make, postorder
-from netsor.finite.shards import Setting
 from netsor.numeric.demand import demanded, instance, is_vector_generator
 from netsor.numeric.initial import initial
 from netsor.numeric.interpreter import Interpreter, entry
@@ -19,7 +20,7 @@ from netsor.numeric.named import Named, combine, count, extent, union
 from netsor.numeric.streams import stream
 from netsor.ops import Generator
 from netsor.rules.input import Input
-from netsor.rules.matmul import Record, Sigma2
+from netsor.rules.matmul import MatMul, Record, Sigma2
 
 MATRIX_CELLS = 2**22  # entries of the matrices held at once
 
@@ -30,6 +31,8 @@ class Dense(Interpreter):
     Random: matrix W[a] from stream ("matrix", W, a, shard), vector x from ("vector", x, shard).
     """
 
+    name = "dense"
+
     def __init__(self, moments: Moments, roots: Iterable[Term], setting: Setting, coordinates: int) -> None:
         super().__init__()
         self.moments, self.setting, self.coordinates = moments, setting, coordinates
@@ -38,6 +41,30 @@ class Dense(Interpreter):
         self.patterns = {t.family.key: t for t in demanded(roots, is_vector_generator, lambda t: t.args)}
         self._drawn: dict[bytes, Named] = {}
         self._products = Counter(semantics.source(t.op) for t in self.patterns.values())
+
+    # ---- what it costs
+
+    @classmethod
+    def cost_of(cls, moments: Moments, roots: Sequence[Term], width: int, coordinates: int) -> Cost:
+        """The cost of one run."""
+        at = cls(moments, roots, Setting(width, 1, np.random.SeedSequence(0), 0), coordinates)
+        normals = sum(at.rows(t) * count(t.free) for t in at.patterns.values() if isinstance(t.op, Input))
+        parts = [at.product_cost(t.op.matrix, t) for t in at.patterns.values() if isinstance(t.op, MatMul)]
+        normals += sum(n for n, _ in parts)
+        vectors = demanded(roots, lambda t: t.width is not None, lambda t: t.args)
+        numbers = sum(count(t.free) * at.rows(t) for t in vectors)
+        steps = sum(cls.steps_of(t) for t in at.patterns.values())
+        shard = max(1, min(4096, 2**21 // max(1, width * live(roots))))
+        return Cost(cls.name, normals, numbers, sum(p for _, p in parts), steps, shard)
+
+    def product_cost(self, record: Record, product: Term) -> tuple[int, int]:
+        """Normals of the matrices of one product, and multiplications."""
+        copies, cells = count(own_letters(product)), self.rows_drawn(record, product) * record.columns.at(self.setting.width)
+        return copies * cells, count(product.free) * cells
+
+    @staticmethod
+    def steps_of(term: Term) -> int:
+        return 5 + 3 * count(own_letters(term))
 
     # ---- what the rules ask for
 
@@ -140,3 +167,8 @@ def consumed(roots: Sequence[Term]) -> set[bytes]:
         if needs:
             whole.update(c.key for c, _ in family.children if c.width is not None)
     return whole
+
+
+def own_letters(product: Term) -> list[Index]:
+    """The letters that tell the copies of a matrix apart."""
+    return [s for s in dict.fromkeys(product.own) if isinstance(s, Index)]

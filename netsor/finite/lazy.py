@@ -9,13 +9,13 @@ import numpy as np
 
 from netsor.algebra.moments import Moments
 from netsor.finite.basis import extended
-from netsor.finite.dense import Dense
+from netsor.finite.dense import Dense, own_letters
 from netsor.finite.shards import Setting
 from netsor.ir import Index, Member, Slot, Term, make
 from netsor.numeric.interpreter import entry
-from netsor.numeric.named import Named, extent
+from netsor.numeric.named import Named, count, extent
 from netsor.numeric.streams import stream
-from netsor.rules.matmul import Record, Sigma2
+from netsor.rules.matmul import MatMul, Record, Sigma2
 
 
 class Lazy(Dense):
@@ -28,9 +28,20 @@ class Lazy(Dense):
     Random: images of matrix W[a] from stream ("matrix", W, a, shard), vector x from ("vector", x, shard).
     """
 
+    name = "lazy"
+
     def __init__(self, moments: Moments, roots: Iterable[Term], setting: Setting, coordinates: int) -> None:
         super().__init__(moments, roots, setting, coordinates)
         self._images: dict[tuple[bytes, tuple[int, ...]], Images] = {}
+
+    def product_cost(self, record: Record, product: Term) -> tuple[int, int]:
+        rows, columns = self.rows_drawn(record, product), record.columns.at(self.setting.width)
+        met = count(i for t in self.patterns.values() if is_product(t, record) for i in t.free if i not in own_letters(t))
+        return count(product.free) * rows, count(product.free) * met * (rows + 4 * columns)
+
+    @staticmethod
+    def steps_of(term: Term) -> int:
+        return 5 + 20 * count(term.free)
 
     def matrix(self, record: Record, product: Term) -> Met:
         return Met(self, record, product.own, self.rows_drawn(record, product))
@@ -41,6 +52,10 @@ class Lazy(Dense):
             source = stream(self.setting.seed, "matrix", record.name, copy, self.setting.shard)
             self._images[key] = Images(source, self.setting.runs, record.columns.at(self.setting.width), rows)
         return self._images[key]
+
+
+def is_product(term: Term, record: Record) -> bool:
+    return isinstance(term.op, MatMul) and term.op.matrix.token == record.token
 
 
 class Images:

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
 from typing import TypeAlias
 
 from netsor import semantics
 from netsor.algebra.moments import Moments, gaussian
+from netsor.finite.cost import Cost
 from netsor.finite.structure import ONE, Structure, atoms, structure
 from netsor.ir import Index, Plate, Slot, Term, Width
-from netsor.numeric.named import count
+from netsor.numeric.named import count, extent
 from netsor.ops import Generator, Param
 from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul
 from netsor.walks import generalise
+
+SHARD = 2**21  # coordinates of explicit vectors in one shard, where they are kept
 
 Node: TypeAlias = bytes
 """A source of Gaussian vectors that stay in the frame, or a family of explicit vectors."""
@@ -206,6 +211,49 @@ class Plan:
 
     # ---- sizes
 
+    @property
+    def passes(self) -> int:
+        """How often explicit vectors of one room pass by."""
+        return max((sum(not p.source for p in r.parts.values()) for r in self._distinct()), default=0)
+
+    @property
+    def explicit_vectors(self) -> int:
+        return sum(count(t.free) for t in self.structure.generators.values() if self.is_explicit(t))
+
+    @property
+    def explicit_numbers(self) -> int:
+        """Coordinates of explicit vectors in one run."""
+        explicit = [t for t in self.structure.generators.values() if self.is_explicit(t)]
+        return sum(t.width.at(self.width) * count(t.free) for t in explicit if t.width is not None)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """The cost of one run in the collapsed engine."""
+        drawn, numbers, products = 0, 0, 0
+        for room in self._distinct():
+            k, each = self.slots(room), count_of(room.plates)
+            for node, p in room.parts.items():
+                if p.source:
+                    vectors = each * self.size(node, p)
+                    drawn += vectors * (k if p.leaf else (k + room.heads + 1) // 2)
+                    numbers += vectors * k
+                else:
+                    numbers += each * self.size(node, p) * k
+        for t in self.structure.generators.values():
+            if self.is_explicit(t) and t.width is not None:
+                m, vectors = t.width.at(self.width), count(t.free)
+                numbers += (2 + self.passes) * m * vectors
+                if not isinstance(t.op, MatMul):
+                    drawn += m * vectors
+                    continue
+                known, copies = self.inputs(t.op.matrix.token), self.structure.copies[t.op.matrix.token]
+                first = t.family == self.structure.products(t.op.matrix.token)[0].family
+                drawn += m * known * count({s for s in copies if isinstance(s, Index)}) * first
+                products += m * vectors * (known + vectors)
+        widest = max((t.width.at(self.width) for t in self.structure.generators.values() if t.width is not None), default=1)
+        shard = max(1, min(4096, SHARD // max(1, self.explicit_vectors * widest)))
+        return Cost("collapsed", drawn, numbers, products, 20 * len(self.structure.generators), shard)
+
     def slots(self, room: Room) -> int:
         """The length of coordinate vectors in the room: an orthonormal direction for each."""
         drawn = sum(self.size(node, p) for node, p in room.parts.items() if not p.leaf)
@@ -239,6 +287,10 @@ class Plan:
                 below |= found
             self._by_slots[token] = token not in below and self.slots(self.met(token)) <= self.acts(token)
         return self._by_slots[token]
+
+
+def count_of(plates: Iterable[Plate]) -> int:
+    return prod(extent(p) for p in plates)
 
 
 def merge(rooms: dict[Node, Room], x: Node, y: Node) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import chi2
 
-from netsor.finite.simulate import simulate
+from netsor.finite.simulate import simulation
 from netsor.ir import Term
 from netsor.numeric.draws import Output
 
@@ -21,7 +21,7 @@ def drawn(terms: Mapping[str, Term], engine: str, width: int, runs: int, coordin
     """Everything that is asked for, one row a run: scores, averages, and first coordinates, all jointly."""
     outputs = {name: Output(t, coordinates) for name, t in terms.items()}
     rows = []
-    for size, arrays in simulate(outputs, width=width, runs=runs, rng=rng, engine=engine):
+    for size, arrays in simulation(outputs, width=width, runs=runs, engine=engine).shards(rng):
         columns = []
         for name, t in terms.items():
             axis = len(t.free)

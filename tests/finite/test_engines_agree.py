@@ -28,7 +28,6 @@ from netsor import (
     tanh,
     vector,
 )
-
 from netsor.finite import collapsed, lazy
 from netsor.finite.basis import extended
 from netsor.finite.frames import Frame
