@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from netsor.algebra.poly import delta
 from netsor.finite.basis import extended
 from netsor.finite.frames import Frame
 from netsor.finite.rooms import Part, Plan, Room
-from netsor.finite.roots import NOTHING, Root, guarded
+from netsor.finite.roots import NOTHING, Root, forward
 from netsor.finite.shards import Setting
 from netsor.finite.structure import ONE, adds, atoms, factors, linear
 from netsor.ir import Index, Plate, Slot, Term, Width, make
@@ -98,6 +99,10 @@ class Collapsed(Interpreter):
             yield block
 
 
+Entry: TypeAlias = tuple[Term | None, Part]
+"""Explicit vectors of a room; None is the constant vector."""
+
+
 class Frames(Interpreter):
     """Vectors as coordinates in the frame of their room: a linear map acts on coordinates as on vectors."""
 
@@ -106,7 +111,7 @@ class Frames(Interpreter):
         self.at, self.plan = at, at.plan
         self._frames: dict[int, Frame] = {}
         self._ones: dict[int, Named] = {}
-        self._explicit: dict[int, list[tuple[Term, Part]]] = {}
+        self._explicit: dict[int, list[Entry]] = {}
         self._drawn: dict[bytes, Named] = {}
         self._coefficients: dict[bytes, Named] = {}
         self._bases: dict[bytes, np.ndarray] = {}
@@ -162,18 +167,21 @@ class Frames(Interpreter):
         assert room is not None
         frame = self.frame(room)
         old = self._explicit[id(room)]
-        every = [*old, (pattern, part)]
-        gram = self._gram(room, every, None)
-        R, lost = frame.root.extended(gram)
-        k = frame.root.R.shape[-1]
-        if lost:
-            R[..., k:, :] = self._refined(room, every, guarded(R), k)
-        frame.root.R = R
+        every, k = [*old, (pattern, part)], frame.root.R.shape[-1]
+        if room.whole:
+            parts = [self._stacked(block, room, every[-1:]) for block in self.at.blocks(room.width, 0)]
+            head, rows = np.concatenate(parts, axis=-1), np.zeros((count(part.inner), 0))
+        else:
+            rows = frame.root.rows(self._gram(room, every))
+            root = frame.root.extended(rows)
+            if root.doubtful:
+                rows = self._refined(room, every, root.guarded, k)
+                root = frame.root.extended(rows)
+            frame.root = root
+            head = self._stacked(self.at.head(room.width), room, every[-1:]) if room.heads else np.zeros(0)
         old.append((pattern, part))
-        head = self._stacked(self.at.head(room.width), room, [(pattern, part)]) if room.heads else 0.0
         label = pattern.family.order if pattern is not None else "1"
-        source = self.stream("explicit", (label, room.width.name))
-        data = frame.explicit(head, R[..., k:, :], source)
+        data = frame.explicit(head, rows, self.stream("explicit", (label, room.width.name)))
         if pattern is None:  # absorbed first: the same in every frame
             return Named((), data.reshape(-1, *data.shape[-2:])[0, :1])
         data = data.reshape(*frame.batch, *(extent(i.plate) for i in part.inner), *data.shape[-2:])
@@ -191,31 +199,28 @@ class Frames(Interpreter):
             for arg in term.args:
                 self._settle(arg)
 
-    def _refined(self, room: Room, every: list[tuple[Term | None, Part]], R: np.ndarray, old: int) -> np.ndarray:
+    def _refined(self, room: Room, every: list[Entry], R: np.ndarray, old: int) -> np.ndarray:
         """The new rows of the root, from the Gram matrix of vectors that the first root has made nearly orthonormal.
 
         Source: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya 2015 (Cholesky QR twice).
         """
-        again = Root(R.shape[:-3], R.shape[-3])
-        again.R = np.broadcast_to(np.eye(old), (*R.shape[:-2], old, old))
-        second, _ = again.extended(self._gram(room, every, R), NOTHING)
-        return np.asarray((R @ second)[..., old:, :])
+        again = Root(np.broadcast_to(np.eye(old), (*R.shape[:-2], old, old)))
+        second = again.extended(again.rows(self._gram(room, every, R), NOTHING))
+        return np.asarray((R @ second.R)[..., old:, :])
 
-    def _gram(self, room: Room, every: list[tuple[Term | None, Part]], R: np.ndarray | None) -> np.ndarray:
-        """Inner products, beyond the heads, of all explicit vectors of a room, or of these orthonormalised by R."""
-        total: np.ndarray | None = None
+    def _gram(self, room: Room, every: list[Entry], R: np.ndarray | None = None) -> np.ndarray:
+        """Inner products, beyond the heads, of the newest explicit vectors of a room with all of them (or of these
+        orthonormalised by R)."""
+        size, new = (sum(count(p.inner) for _, p in some) for some in (every, every[-1:]))
+        total = np.zeros((*map(extent, room.plates), self.at.setting.runs, new, size))
         for block in self.at.blocks(room.width, room.heads):
             x = np.moveaxis(self._stacked(block, room, every), -3, -2)
             if R is not None:
                 x = forward(R, x)
-            gram = x @ np.swapaxes(x, -1, -2)
-            total = gram if total is None else total + gram
-        if total is None:
-            size = sum(count(p.inner) for _, p in every)
-            total = np.zeros((*map(extent, room.plates), 1, size, size))
-        return np.broadcast_to(total, (*total.shape[:-3], self.at.setting.runs, *total.shape[-2:]))
+            total += x[..., -new:, :] @ np.swapaxes(x, -1, -2)
+        return total
 
-    def _stacked(self, block: Block, room: Room, every: list[tuple[Term | None, Part]]) -> np.ndarray:
+    def _stacked(self, block: Block, room: Room, every: list[Entry]) -> np.ndarray:
         """(batch, vectors, runs, coordinates) of explicit vectors in a block."""
         batch, out = tuple(map(extent, room.plates)), []
         for pattern, part in every:
@@ -397,15 +402,6 @@ class Block(Interpreter):
 
     def stream(self, *name: object) -> np.random.Generator:
         return stream(self.at.setting.seed, *name, self.at.setting.shard, self.width.name, self.index)
-
-
-def forward(R: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """R^{-1} x for a lower triangular R, row by row.  Shapes: R (..., k, k), x (..., k, n)."""
-    out = np.empty(np.broadcast_shapes(R.shape[:-1] + (1,), x.shape))
-    for t in range(R.shape[-1]):
-        part = np.einsum("...k,...kn->...n", R[..., t, :t], out[..., :t, :])
-        out[..., t, :] = (x[..., t, :] - part) / R[..., t, t, None]
-    return out
 
 
 def known_by(size: int) -> Index:

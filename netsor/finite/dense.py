@@ -142,12 +142,18 @@ class Copies:
         out = np.empty((*data.shape[:-1], self.rows))
         for members in product(*(range(extent(i.plate)) for i in letters)):
             copy = tuple(s.at if isinstance(s, Member) else members[letters.index(s)] for s in self.own)
-            for part, w in self.draw(copy):
-                vectors = np.moveaxis(data[members][..., part, :], -2, 0)  # (runs, rest, columns)
-                done = vectors.reshape(len(w), -1, columns) @ np.swapaxes(w, -1, -2)
-                out[members][..., part, :] = np.moveaxis(done.reshape(*vectors.shape[:-1], self.rows), 0, -2)
+            out[members] = self.act(copy, data[members])
         sigma2 = entry(Sigma2(self.record), make(Sigma2(self.record))).data.item()
         return Named(over, out * np.sqrt(sigma2 / columns))
+
+    def act(self, copy: tuple[int, ...], x: np.ndarray) -> np.ndarray:
+        """G x for the standard normal matrix G of one copy.  Shapes: (..., runs, columns) to (..., runs, rows)."""
+        out = np.empty((*x.shape[:-1], self.rows))
+        for part, w in self.draw(copy):
+            vectors = np.moveaxis(x[..., part, :], -2, 0)  # (runs, rest, columns)
+            done = vectors.reshape(len(w), -1, x.shape[-1]) @ np.swapaxes(w, -1, -2)
+            out[..., part, :] = np.moveaxis(done.reshape(*vectors.shape[:-1], self.rows), 0, -2)
+        return out
 
     def draw(self, copy: tuple[int, ...]) -> Iterator[tuple[slice, np.ndarray]]:
         """Standard normal entries of one copy, a few runs at a time: (runs, rows, columns)."""

@@ -16,6 +16,7 @@ from netsor.finite.roots import Root
 class Frame:
     """One frame for each run and each member of the batch.
 
+    heads     unit vectors at the start; where they are all of R^m, coordinates are what they are called
     slots     length of coordinate vectors
     filled    how many are revealed: heads (unit vectors), then directions of explicit vectors and of drawn ones as they come
     root      explicit vectors in terms of their own orthonormal directions
@@ -26,7 +27,7 @@ class Frame:
         self.batch, self.runs, self.slots, self.heads, self.dimension = batch, runs, slots, heads, dimension
         self.filled = heads
         self.drawn = False
-        self.root = Root(batch, runs)
+        self.root = Root(np.zeros((*batch, runs, 0, 0)))
         self.directions = self.zeros(0)
 
     def zeros(self, vectors: int) -> np.ndarray:
@@ -56,9 +57,11 @@ class Frame:
 
     def explicit(self, head: np.ndarray, rows: np.ndarray, source: np.random.Generator) -> np.ndarray:
         """Coordinates of explicit vectors: the head, and `rows` (their part of the root) on the explicit directions."""
-        self._reveal(rows.shape[-2], source)
         out = self.zeros(rows.shape[-2])
         out[..., : self.heads] = head
+        if self.heads == self.dimension:
+            return out
+        self._reveal(rows.shape[-2], source)
         beyond = np.einsum("...rtk,...krs->...trs", rows, self.directions[..., : rows.shape[-1], :, :])
         return np.asarray(out + beyond)
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import product
 
 import numpy as np
 
 from netsor.algebra.moments import Moments
 from netsor.finite.basis import extended
-from netsor.finite.dense import Dense, own_letters
+from netsor.finite.dense import Copies, Dense, own_letters
 from netsor.finite.shards import Setting
-from netsor.ir import Index, Member, Slot, Term, make
-from netsor.numeric.interpreter import entry
-from netsor.numeric.named import Named, count, extent
+from netsor.ir import Slot, Term
+from netsor.numeric.named import count
 from netsor.numeric.streams import stream
-from netsor.rules.matmul import MatMul, Record, Sigma2
+from netsor.rules.matmul import MatMul, Record
 
 
 class Lazy(Dense):
@@ -76,24 +74,14 @@ class Images:
         return np.asarray(C @ self.B)
 
 
-class Met:
+class Met(Copies):
     """The independent copies of one matrix, as far as they have acted."""
 
     def __init__(self, at: Lazy, record: Record, own: tuple[Slot, ...], rows: int) -> None:
-        self.at, self.record, self.own, self.rows = at, record, own, rows
+        super().__init__(at.setting, record, own, rows)
+        self.at = at
 
-    def __matmul__(self, x: Named) -> Named:
-        """W[own] @ x over the letters of both."""
-        letters = [s for s in dict.fromkeys(self.own) if isinstance(s, Index)]
-        over = (*letters, *(i for i in x.over if i not in letters))
-        runs, columns = self.at.setting.runs, self.record.columns.at(self.at.setting.width)
-        data = x.full(over)
-        data = np.broadcast_to(data, (*data.shape[:-2], runs, columns))
-        out = np.empty((*data.shape[:-1], self.rows))
-        for members in product(*(range(extent(i.plate)) for i in letters)):
-            copy = tuple(s.at if isinstance(s, Member) else members[letters.index(s)] for s in self.own)
-            vectors = data[members].reshape(-1, runs, columns)
-            image = self.at.images(self.record, copy, self.rows).of(np.moveaxis(vectors, 0, 1))
-            out[members] = np.moveaxis(image, 1, 0).reshape(out[members].shape)
-        sigma2 = entry(Sigma2(self.record), make(Sigma2(self.record))).data.item()
-        return Named(over, out * np.sqrt(sigma2 / columns))
+    def act(self, copy: tuple[int, ...], x: np.ndarray) -> np.ndarray:
+        vectors = np.moveaxis(x.reshape(-1, *x.shape[-2:]), 0, 1)
+        images = self.at.images(self.record, copy, self.rows).of(vectors)
+        return np.moveaxis(images, 1, 0).reshape(*x.shape[:-1], self.rows)

@@ -57,17 +57,15 @@ class Part:
 
 @dataclass(slots=True)
 class Room:
-    """parts: the nodes; plates: of the batch; ones: does the constant vector live here; heads: how many unit vectors."""
+    """parts: the nodes; plates: of the batch; ones: does the constant vector live here; heads: how many unit vectors;
+    whole: all of them, as the frame would be no smaller."""
 
     width: Width
     parts: dict[Node, Part] = field(default_factory=dict)
     plates: tuple[Plate, ...] = ()
     ones: bool = False
     heads: int = 0
-
-    @property
-    def framed(self) -> bool:
-        return any(p.source for p in self.parts.values())
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ class Occurrence:
 class Plan:
     """What is drawn for some roots at width n, and how.
 
-    explicit  sources whose vectors have coordinates, since a nonlinearity sees all of them (or the frame would be as large)
+    explicit  sources whose vectors have coordinates, since a nonlinearity sees all of them
     rooms     the room of every node
     headed    families of generators of which the first coordinates are asked for
     """
@@ -92,14 +90,15 @@ class Plan:
         self.pairs = [(list(atoms(x)), list(atoms(y))) for x, y in self.structure.pairs()]
         self.headed = headed(roots)
         self.explicit = self._curved()
-        while True:
-            self._by_slots: dict[bytes, bool] = {}
-            self.rooms = self._rooms()
-            full = [r for r in self._distinct() if r.framed and self.slots(r) >= r.width.at(width)]
-            if not full:
-                break
-            self.explicit |= {node for r in full for node, p in r.parts.items() if p.source}
-        self.widths = {r.width for r in self._distinct() if r.heads and len(r.parts) > sum(p.source for p in r.parts.values())}
+        self.rooms = self._rooms()
+        self._by_slots: dict[bytes, bool] = {}
+        for room in self._distinct():
+            if self.slots(room) >= room.width.at(width):
+                room.heads, room.whole = room.width.at(width), True
+                for p in room.parts.values():
+                    p.leaf = p.source
+        self._by_slots.clear()
+        self.widths = {r.width for r in self._distinct() if r.heads and not r.whole and len(r.parts) > sum(p.source for p in r.parts.values())}
         self.widths |= {
             w for k, t in self.structure.generators.items() if k in self.headed and self.is_explicit(t) and (w := t.width)
         }
@@ -256,6 +255,8 @@ class Plan:
 
     def slots(self, room: Room) -> int:
         """The length of coordinate vectors in the room: an orthonormal direction for each."""
+        if room.whole:
+            return room.heads
         drawn = sum(self.size(node, p) for node, p in room.parts.items() if not p.leaf)
         return room.heads + room.ones + drawn
 

@@ -13,44 +13,72 @@ NOTHING = 1e-10
 
 
 class Root:
-    """R, lower triangular, with R R^T the Gram matrix of the explicit vectors met so far.
+    """R, lower triangular, with R R^T the Gram matrix of the vectors met so far.
 
-    Shapes: R (*batch, runs, k, k); runs may be 1.
+    Shapes: R (*batch, runs, k, k).
     """
 
-    def __init__(self, batch: tuple[int, ...], runs: int) -> None:
-        self.R = np.zeros((*batch, runs, 0, 0))
+    def __init__(self, R: np.ndarray) -> None:
+        self.R = R
 
-    def extended(self, gram: np.ndarray, least: float = 0.0) -> tuple[np.ndarray, bool]:
-        """The root of a Gram matrix of old and new vectors, and whether digits were lost. Changes nothing.
+    def rows(self, gram: np.ndarray, least: float = 0.0) -> np.ndarray:
+        """The rows of the root that belong to new vectors, given their inner products with old and new ones.
 
-        A squared length that is left over counts as 0 up to `least`.
+        A squared length that is left over counts as 0 up to `least`; a direction of length 0 carries no component.
+        Shapes: gram (*batch, runs, s, k + s) to the same.
         """
-        old, size = self.R.shape[-1], gram.shape[-1]
-        lead = gram.shape[:-2]
-        R = np.zeros((*lead, size, size))
-        R[..., :old, :old] = self.R
-        lengths = np.diagonal(gram, axis1=-2, axis2=-1)
-        each = np.arange(old)
-        pivots = self.R[..., each, each] ** 2
-        lost = bool(np.any((pivots > 0) & (pivots < DOUBTFUL * lengths[..., :old])))
-        for t in range(old, size):
-            for k in range(t):
-                rest = gram[..., t, k] - np.einsum("...k,...k->...", R[..., t, :k], R[..., k, :k])
-                pivot = R[..., k, k]
-                R[..., t, k] = np.where(pivot > 0, rest / np.where(pivot > 0, pivot, 1.0), 0.0)
-            rest = lengths[..., t] - np.einsum("...k,...k->...", R[..., t, :t], R[..., t, :t])
-            whole = lengths[..., t]
-            lost |= bool(np.any(rest < DOUBTFUL * whole))
-            R[..., t, t] = np.sqrt(np.where(rest > np.maximum(NEGLIGIBLE * whole, least), rest, 0.0))
-        return R, lost
+        k, s = self.R.shape[-1], gram.shape[-2]
+        out = np.zeros(gram.shape)
+        for t in range(k):
+            rest = gram[..., t] - np.einsum("...sk,...k->...s", out[..., :t], self.R[..., t, :t])
+            out[..., t] = divided(rest, self.R[..., t, t, None])
+        whole = np.diagonal(gram[..., k:], axis1=-2, axis2=-1)
+        left = gram[..., k:] - out[..., :k] @ np.swapaxes(out[..., :k], -1, -2)
+        for t in range(s):
+            rest = left[..., t, t]
+            pivot = np.sqrt(np.where(rest > np.maximum(NEGLIGIBLE * whole[..., t], least), rest, 0.0))
+            column = divided(left[..., t:, t], pivot[..., None])
+            column[..., 0] = pivot
+            out[..., t:, k + t] = column
+            left[..., t:, t:] -= column[..., :, None] * column[..., None, :]
+        return out
+
+    def extended(self, rows: np.ndarray) -> Root:
+        """The root with new rows."""
+        k = self.R.shape[-1]
+        R = np.zeros((*rows.shape[:-2], rows.shape[-1], rows.shape[-1]))
+        R[..., :k, :k], R[..., k:, :] = self.R, rows
+        return Root(R)
+
+    @property
+    def doubtful(self) -> bool:
+        """Has a vector, in some run, little of its own beside the ones before it?"""
+        pivots, lengths = squares(self.R)
+        return bool(np.any((pivots < DOUBTFUL * lengths) & (lengths > 0)))
+
+    @property
+    def guarded(self) -> np.ndarray:
+        """R with pivots that can be divided by: at least sqrt(NEGLIGIBLE) of the length of their row."""
+        pivots, lengths = squares(self.R)
+        out, each = self.R.copy(), np.arange(self.R.shape[-1])
+        out[..., each, each] = np.sqrt(np.where(lengths > 0, np.maximum(pivots, NEGLIGIBLE * lengths), 1.0))
+        return out
 
 
-def guarded(R: np.ndarray) -> np.ndarray:
-    """R with pivots that are at least sqrt(NEGLIGIBLE) of their row, so that it can be divided by."""
-    lengths = np.sqrt(np.einsum("...tk,...tk->...t", R, R))
-    least = np.where(lengths > 0, np.sqrt(NEGLIGIBLE) * lengths, 1.0)
-    out = R.copy()
-    each = np.arange(R.shape[-1])
-    out[..., each, each] = np.maximum(out[..., each, each], least)
+def squares(R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squares of the pivots, and of the lengths of rows."""
+    return np.diagonal(R, axis1=-2, axis2=-1) ** 2, np.einsum("...tk,...tk->...t", R, R)
+
+
+def divided(x: np.ndarray, pivot: np.ndarray) -> np.ndarray:
+    """x / pivot, and 0 where the pivot is 0."""
+    return np.where(pivot > 0, x / np.where(pivot > 0, pivot, 1.0), 0.0)
+
+
+def forward(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """R^{-1} x for a lower triangular R, row by row.  Shapes: R (..., k, k), x (..., k, n)."""
+    out = np.empty(np.broadcast_shapes((*R.shape[:-1], 1), x.shape))
+    for t in range(R.shape[-1]):
+        part = np.einsum("...k,...kn->...n", R[..., t, :t], out[..., :t, :])
+        out[..., t, :] = (x[..., t, :] - part) / R[..., t, t, None]
     return out
