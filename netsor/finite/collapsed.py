@@ -36,10 +36,10 @@ class Collapsed(Interpreter):
     ("matrix", W, shard, block); the same for initial vectors under "vector".
     """
 
-    def __init__(self, plan: Plan, setting: Setting) -> None:
+    def __init__(self, plan: Plan, setting: Setting, shard: int) -> None:
         super().__init__()
         self.plan, self.moments, self.setting = plan, plan.moments, setting
-        self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * plan.cost.shard))
+        self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * shard))
         self.frames, self.means = Frames(self), Means(self)
         self._heads: dict[Width, Block] = {}
         self._blocks: dict[tuple[Width, int], Block] = {}

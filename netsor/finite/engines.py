@@ -63,7 +63,7 @@ def choose(
     builds: dict[str, Callable[[Setting], Interpreter]] = {
         "dense": lambda setting: Dense(moments, roots, setting, coordinates),
         "lazy": lambda setting: Lazy(moments, roots, setting, coordinates),
-        "collapsed": lambda setting: Collapsed(plan, setting),
+        "collapsed": lambda setting: Collapsed(plan, setting, min(plan.cost.shard, runs)),
     }
     found = [kind.cost_of(moments, roots, width, coordinates) for kind in (Dense, Lazy)] + [plan.cost]
     costs = tuple(sorted((replace(c, shard=min(c.shard, runs)) for c in found), key=lambda c: c.nanoseconds))

@@ -25,7 +25,8 @@ from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul
 from netsor.walks import generalise
 
-SHARD = 2**21  # coordinates of explicit vectors in one shard, where they are kept
+SHARD = 2**21  # coordinates of explicit vectors in one shard
+LEAST = 256  # runs of a shard all the same: they share the work of reading the program
 
 Node: TypeAlias = bytes
 """A source of Gaussian vectors that stay in the frame, or a family of explicit vectors."""
@@ -98,7 +99,8 @@ class Plan:
                 for p in room.parts.values():
                     p.leaf = p.source
         self._by_slots.clear()
-        self.widths = {r.width for r in self._distinct() if r.heads and not r.whole and len(r.parts) > sum(p.source for p in r.parts.values())}
+        mixed = [r for r in self._distinct() if r.heads and not r.whole and not all(p.source for p in r.parts.values())]
+        self.widths = {r.width for r in mixed}
         self.widths |= {
             w for k, t in self.structure.generators.items() if k in self.headed and self.is_explicit(t) and (w := t.width)
         }
@@ -250,7 +252,7 @@ class Plan:
                 drawn += m * known * count({s for s in copies if isinstance(s, Index)}) * first
                 products += m * vectors * (known + vectors)
         widest = max((t.width.at(self.width) for t in self.structure.generators.values() if t.width is not None), default=1)
-        shard = max(1, min(4096, SHARD // max(1, self.explicit_vectors * widest)))
+        shard = min(4096, max(LEAST, SHARD // max(1, self.explicit_vectors * widest)))
         return Cost("collapsed", drawn, numbers, products, 20 * len(self.structure.generators), shard)
 
     def slots(self, room: Room) -> int:
