@@ -11,12 +11,14 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import functools
 import platform
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -186,19 +188,20 @@ def measured(what: str, program: Program, n: int, asked: dict[str, dict[str, int
     for name in ("dense", "lazy", None):
         guess = (choice.cost if name is None else cost[name]).nanoseconds * 2e-9
         huge = name == "dense" and n > 4096
-        times[name] = None if huge or guess > 10 else microseconds(lambda runs, name=name: engine(name, runs), guess)
+        times[name] = None if huge or guess > 4 else microseconds(lambda runs, name=name: engine(name, runs), guess)
     rng = np.random.default_rng(0)
     peer = None
     if loop is not None and n <= 4096:
         guess = cost["dense"].normals * 1e-8 + 1e-4
         peer = microseconds(lambda runs: [loop(n, rng) for _ in range(runs)], guess)
     single = None
-    if program.name == "attention" and "torch" in what and n <= 1024:
-        single = microseconds(lambda runs: torch_attention(n, min(runs, max(1, 2**24 // (12 * n * n)))), n * n * 4e-8)
+    if loop is loop_attention and n <= 1024 and find_spec("torch"):
+        together = max(1, 2**24 // (12 * n * n))
+        single = processor_time(lambda: torch_attention(n, together)) / together * 1e6
     source = np.random.Generator(np.random.SFC64(0))
     floor = processor_time(lambda: source.standard_normal(10**6)) * choice.cost.normals
     tracemalloc.start()
-    engine(None, min(4, choice.cost.shard))
+    engine(None, min(256 if n <= 4096 else 1, choice.cost.shard))
     memory = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     default = times[None]
@@ -208,15 +211,13 @@ def measured(what: str, program: Program, n: int, asked: dict[str, dict[str, int
 
 def rows(quick: bool) -> list[tuple[str, Program, int, dict[str, dict[str, int]], Callable[..., object] | None]]:
     one: dict[str, dict[str, int]] = {"y": {"i": 0}}
-    widths = [16, 256, 1024] if quick else [16, 64, 256, 1024, 4096, 10**5, 10**6]
+    widths = [16, 256, 1024] if quick else [16, 64, 256, 1024, 4096, 10**6]
     table = [("attention, one output", attention(), n, one, loop_attention) for n in widths]
     few = [16, 256] if quick else [16, 256, 1024]
     table += [("attention, all outputs", attention(), n, {"y": {"coordinates": n}}, loop_attention) for n in few]
-    many = attention(heads=256)
-    table += [
-        ("attention, H = 256", many, n, one, lambda n, g: loop_attention(n, g, heads=256))
-        for n in ([16] if quick else [16, 64, 256])
-    ]
+    many, wide = attention(heads=256), [16] if quick else [16, 64, 256]
+    loop_many = functools.partial(loop_attention, heads=256)
+    table += [("attention, H = 256", many, n, one, loop_many) for n in wide]
     table += [("low rank, n_H = 4", low_rank(), n, one, loop_low_rank) for n in few]
     table += [("transformer, 6 layers", transformer(), n, one, loop_transformer) for n in few]
     table += [("RNN, tied weights, 6 steps", rnn(), n, {"y": {}}, loop_rnn) for n in few]
@@ -230,15 +231,14 @@ def shown(us: float | None) -> str:
 
 
 def main() -> None:
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
-    print(f"{cpu or platform.machine()}, one thread; Python {platform.python_version()}, numpy {np.__version__}, ", end="")
-    print(f"netsor {netsor.__version__}\n")
-    print("| program | n | loop | dense | lazy | default | engine | loop / default | floor / default | peak |")
-    print("|---|--:|--:|--:|--:|--:|---|--:|--:|--:|")
+    versions = f"Python {platform.python_version()}, numpy {np.__version__}, netsor {netsor.__version__}"
+    print(f"{platform.processor() or platform.machine()}, one thread; {versions}\n")
+    print("| program | n | loop | torch, dense | dense | lazy | default | engine | loop / default | floor / default | peak |")
+    print("|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|")
     for request in rows("--quick" in sys.argv):
         r = measured(*request)
         ratio = "" if r.loop is None else f"{r.loop / r.default:,.0f}"
-        cells = [r.what, f"{r.n:,}", *map(shown, (r.loop, r.dense, r.lazy, r.default)), r.engine, ratio]
+        cells = [r.what, f"{r.n:,}", *map(shown, (r.loop, r.torch, r.dense, r.lazy, r.default)), r.engine, ratio]
         print("| " + " | ".join([*cells, f"{r.floor / r.default:.0%}", f"{r.memory:.0f} MB"]) + " |", flush=True)
 
 
