@@ -14,6 +14,7 @@ from netsor.finite.frames import Frame
 from netsor.finite.rooms import Part, Plan, Room
 from netsor.finite.roots import NOTHING, Root, forward
 from netsor.finite.shards import Setting
+from netsor.finite.stacks import Stack
 from netsor.finite.structure import ONE, adds, atoms, factors, linear
 from netsor.ir import Index, Plate, Slot, Term, Width, make
 from netsor.numeric.demand import instance
@@ -46,6 +47,7 @@ class Collapsed(Interpreter):
         self._keep = plan.passes > 1 and plan.explicit_numbers * setting.runs <= KEPT
 
     def value(self, term: Term) -> Named:
+        term = self.plan.stacked(term)
         return super().value(term) if term.width is None else self.head(term.width).value(term)
 
     def generator(self, term: Term) -> Named:
@@ -128,6 +130,8 @@ class Frames(Interpreter):
         return self.vector(child, self.plan.room(parent)) if adds(parent) else self.value(child)
 
     def _value(self, term: Term) -> Named:
+        if isinstance(term.op, Stack):
+            return self._stack(term)
         if not isinstance(term.op, Generator) and linear(term):
             return super()._value(term)
         node = self.plan.node(term)
@@ -142,6 +146,13 @@ class Frames(Interpreter):
                 self._drawn[term.family.key] = semantics.draw(pattern.op, pattern, self)
             node = term.family.key
         return self._drawn[node].relabel(instance(pattern, term))
+
+    def _stack(self, term: Term) -> Named:
+        """Vectors one below the other: so are their coordinates."""
+        (bound,), (arg,) = term.open()
+        rest = tuple(i for i in arg.free if i != bound)
+        x = self.value(arg).full((*rest, bound))
+        return Named(rest, np.moveaxis(x, -3, -2).reshape(*x.shape[:-3], x.shape[-2], -1))
 
     # ---- frames
 

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from netsor import semantics
 from netsor.algebra.moments import Moments, gaussian
 from netsor.finite.cost import Cost
+from netsor.finite.stacks import Stack, Stacked
 from netsor.finite.structure import ONE, Structure, atoms, structure
 from netsor.ir import Index, Plate, Slot, Term, Width
 from netsor.numeric.named import count, extent
@@ -87,6 +88,8 @@ class Plan:
 
     def __init__(self, moments: Moments, roots: Sequence[Term], width: int, coordinates: int) -> None:
         self.moments, self.width, self.coordinates = moments, width, coordinates
+        self.stacked = Stacked(roots)
+        roots = [self.stacked(t) for t in roots]
         self.structure: Structure = structure(roots)
         self.pairs = [(list(atoms(x)), list(atoms(y))) for x, y in self.structure.pairs()]
         self.headed = headed(roots)
@@ -282,6 +285,8 @@ class Plan:
 
     def by_slots(self, token: bytes) -> bool:
         """Does it pay to know the matrix on the whole frame? (Never where the frame depends on the matrix.)"""
+        if isinstance(self.structure.products(token)[0].args[0].op, Stack):
+            return False
         if token not in self._by_slots:
             below, todo = set[bytes](), [token]
             while todo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from netsor.finite.stacks import Stack, stackless
 from netsor.ir import Index, Member, Slot, Term, lift
 from netsor.numeric.demand import demanded, is_vector_generator
 from netsor.ops import Along, Const, Generator, Map
@@ -22,7 +23,7 @@ def linear(term: Term) -> bool:
     op, vectors = term.op, [k for k, (f, _) in enumerate(term.family.children) if f.width is not None]
     if isinstance(op, Map):
         return op.fn.name in ("add", "sub") or (len(vectors) == 1 and vectors[0] in op.fn.linear)
-    return isinstance(op, Along) and vectors == [0] and 0 in op.fn.linear
+    return isinstance(op, Stack) or (isinstance(op, Along) and vectors == [0] and 0 in op.fn.linear)
 
 
 def adds(term: Term) -> bool:
@@ -97,7 +98,7 @@ class Structure:
                 for h in products[: k + 1]:
                     other = h.at({i: i.prime for i in h.free})
                     if (to := unified(g.own, other.own)) is not None:
-                        yield g.at(to).args[0], other.at(to).args[0]
+                        yield stackless(g.at(to).args[0], other.at(to).args[0])
 
 
 def unified(left: Sequence[Slot], right: Sequence[Slot]) -> dict[Slot, Slot] | None:
