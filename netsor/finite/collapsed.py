@@ -16,7 +16,7 @@ from netsor.finite.roots import NOTHING, Root, forward
 from netsor.finite.shards import Setting
 from netsor.finite.stacks import Stack
 from netsor.finite.structure import ONE, adds, atoms, factors, linear
-from netsor.ir import Index, Plate, Slot, Term, Width, make
+from netsor.ir import Index, Member, Plate, Slot, Term, Width, make
 from netsor.numeric.demand import instance
 from netsor.numeric.initial import centred_initial, initial
 from netsor.numeric.interpreter import Interpreter, entry
@@ -240,6 +240,8 @@ class Frames(Interpreter):
             else:
                 data = block.value(pattern).full((*part.shared, *part.inner))
                 out.append(data.reshape(*batch, -1, *data.shape[-2:]))
+        if len(out) == 1 and out[0].shape[-2] == self.at.setting.runs:
+            return out[0]
         runs = max(x.shape[-2] for x in out)
         return np.concatenate([np.broadcast_to(x, (*x.shape[:-2], runs, block.length)) for x in out], axis=-3)
 
@@ -346,7 +348,12 @@ class Columns:
         to: dict[Slot, Slot] = {c: s for c, s in zip(copies, self.product.own, strict=True) if isinstance(c, Index)}
         sigma2 = entry(Sigma2(op.matrix), make(Sigma2(op.matrix))).data.item()
         scale = np.sqrt(sigma2 / op.matrix.columns.at(self.frames.at.setting.width))
-        return contract(scale, [C, self.images.relabel(to)], self.product.free)
+        C, images = Named(C.over, scale * C.data), self.images.relabel(to)
+        b = next(i for i in images.over if i.name == "@b")
+        if extent(b.plate) > 1:
+            return contract(1, [C, images], self.product.free)
+        alone: dict[Slot, Slot] = {b: Member(b.plate, 0)}
+        return combine(np.multiply, images.relabel(alone), C.relabel(alone))
 
 
 class Means(Interpreter):

@@ -20,7 +20,7 @@ class Frame:
     slots     length of coordinate vectors
     filled    how many are revealed: heads (unit vectors), then directions of explicit vectors and of drawn ones as they come
     root      explicit vectors in terms of their own orthonormal directions
-    Shapes: vectors (*batch, vectors, runs, slots), kept in memory with runs running fastest.
+    Shapes: vectors (*batch, vectors, runs, slots), kept in memory with runs running fastest where slots are few.
     """
 
     def __init__(self, batch: tuple[int, ...], runs: int, slots: int, heads: int, dimension: int) -> None:
@@ -35,6 +35,8 @@ class Frame:
 
     def leaf(self, vectors: int, source: np.random.Generator) -> np.ndarray:
         """Standard Gaussian vectors on the slots of the frame.  Random: a normal a slot."""
+        if self.heads == self.dimension:
+            return source.standard_normal((*self.batch, vectors, self.runs, self.slots))
         return np.swapaxes(source.standard_normal((*self.batch, vectors, self.slots, self.runs)), -1, -2)
 
     def gaussian(self, vectors: int, source: np.random.Generator) -> np.ndarray:

@@ -27,6 +27,7 @@ from netsor.rules.matmul import MatMul
 from netsor.walks import generalise
 
 SHARD = 2**21  # coordinates of explicit vectors in one shard
+FRAMES = 2**20  # and of vectors in frames
 LEAST = 256  # runs of a shard all the same: they share the work of reading the program
 
 Node: TypeAlias = bytes
@@ -233,16 +234,17 @@ class Plan:
     @cached_property
     def cost(self) -> Cost:
         """The cost of one run in the collapsed engine."""
-        drawn, numbers, products = 0, 0, 0
+        drawn, framed, numbers, products = 0, 0, 0, 0
         for room in self._distinct():
             k, each = self.slots(room), count_of(room.plates)
             for node, p in room.parts.items():
                 if p.source:
                     vectors = each * self.size(node, p)
                     drawn += vectors * (k if p.leaf else (k + room.heads + 1) // 2)
-                    numbers += vectors * k
+                    framed += vectors * k
                 else:
-                    numbers += each * self.size(node, p) * k
+                    framed += each * self.size(node, p) * k
+        numbers += framed
         for t in self.structure.generators.values():
             if self.is_explicit(t) and t.width is not None:
                 m, vectors = t.width.at(self.width), count(t.free)
@@ -255,7 +257,7 @@ class Plan:
                 drawn += m * known * count({s for s in copies if isinstance(s, Index)}) * first
                 products += m * vectors * (known + vectors)
         widest = max((t.width.at(self.width) for t in self.structure.generators.values() if t.width is not None), default=1)
-        shard = min(4096, max(LEAST, SHARD // max(1, self.explicit_vectors * widest)))
+        shard = min(4096, max(LEAST, SHARD // max(1, self.explicit_vectors * widest)), max(1, FRAMES // max(1, framed)))
         return Cost("collapsed", drawn, numbers, products, 20 * len(self.structure.generators), shard)
 
     def slots(self, room: Room) -> int:

@@ -63,7 +63,7 @@ class Interpreter:
         raise NotImplementedError
 
     def checked(self, term: Term, result: Named) -> Named:
-        if not np.isfinite(result.data).all():
+        if not np.isfinite(result.data.sum()) and not np.isfinite(result.data).all():  # the sum takes no memory
             place = "{}:{}".format(*term.family.origin) if term.family.origin else ""
             raise Numerical(
                 "NS402",
