@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsor.errors import IllFormed, Numerical
-from netsor.finite.laws import finite_law, nanoseconds
+from netsor.finite.laws import coupled_limit, finite_law, nanoseconds
 from netsor.ir import Term
 from netsor.limit import one_member
 from netsor.numeric.draws import checked_count
 from netsor.numeric.estimate import Estimate
 from netsor.numeric.law import Law, Mixture, noise_floor
+from netsor.numeric.statistics import kl_coupled
 from netsor.numeric.streams import Rng, seed_of
 from netsor.program import Program
 
@@ -115,6 +116,9 @@ def compare(
         laws[n] = finite_law(term, width=n, runs=drawn, rng=seed, progress=tick)
         table.append({"n": n, "runs": drawn, **row(laws[n], limit)})
         floor[n] = noise_floor(laws[n], limit)
+        if table[-1]["kl"] is not None and (driven := coupled_limit(term, width=n, runs=drawn, rng=seed)) is not None:
+            same = finite_law(term, width=n, runs=drawn, rng=seed, engine="collapsed")
+            table[-1]["kl"], floor[n]["kl"] = kl_coupled(same, driven)
     label = f"{name}[{', '.join(f'{i}={m}' for i, m in members.items())}]" if members else name
     return Comparison(label, limit, laws, table, floor)
 

@@ -13,6 +13,7 @@ from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import ONE, Mono, Poly, bind, same, scalar
 from netsor.finite.engines import Choice, choose
+from netsor.finite.rooms import Plan
 from netsor.ir import Term, apply, make, postorder
 from netsor.numeric.draws import checked_count
 from netsor.numeric.interpreter import Interpreter
@@ -56,6 +57,21 @@ def finite_law(
     return Mixture(means, variances) if variances.any() else Sampled(means)
 
 
+def coupled_limit(term: Term, *, width: int, runs: int, rng: Rng) -> Mixture | None:
+    """The law at a width 2^30 times as large, replicate by replicate driven by the normals of `finite_law` in the collapsed
+    engine: the limit to nine digits. None where vectors pass a nonlinearity, which have coordinates of their own at each
+    width, or where the law is no mixture.
+
+    In the streams of frame vectors normals come before chi variates, so a frame of another dimension leaves them in place.
+    """
+    conditioned = Conditioned.of(term)
+    plan = Plan(Moments(), conditioned.roots, width, 1)
+    if not conditioned.integrated or not plan.framed:
+        return None
+    law = finite_law(term, width=width * 2**30, runs=runs, rng=rng, engine="collapsed")
+    return law if isinstance(law, Mixture) else None
+
+
 def nanoseconds(term: Term, width: int) -> float:
     """What a run of `finite_law` costs, by the cost model."""
     return Conditioned.of(term).choice(width, 4096, None).cost.nanoseconds
@@ -78,8 +94,11 @@ class Conditioned:
         return cls(moments, mean, variance, given is not None)
 
     def choice(self, width: int, runs: int, engine: str | None) -> Choice:
-        roots = [t for p in (self.mean, self.variance) for m in p for t in (*m.scalars, *m.atoms)]
-        return choose(self.moments, roots, width, runs, 1, engine)
+        return choose(self.moments, self.roots, width, runs, 1, engine)
+
+    @property
+    def roots(self) -> list[Term]:
+        return [t for p in (self.mean, self.variance) for m in p for t in (*m.scalars, *m.atoms)]
 
     def values(
         self, shards: Iterator[tuple[int, Interpreter]], progress: Callable[[int], None] | None

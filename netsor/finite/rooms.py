@@ -222,6 +222,11 @@ class Plan:
         return max((sum(not p.source for p in r.parts.values()) for r in self._distinct()), default=0)
 
     @property
+    def framed(self) -> bool:
+        """Are all vectors coordinates in frames that are smaller than the width?"""
+        return not self.explicit_vectors and not any(r.whole for r in self._distinct())
+
+    @property
     def explicit_vectors(self) -> int:
         return sum(count(t.free) for t in self.structure.generators.values() if self.is_explicit(t))
 
