@@ -26,7 +26,7 @@ from netsor.ops import Generator
 from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul, Record, Sigma2
 
-BLOCK = 2**17  # numbers of one block of coordinates, over all its vectors and runs
+BLOCK = 2**18  # numbers of one block of coordinates, over all its vectors and runs
 KEPT = 2**23  # numbers of explicit vectors that are kept rather than produced again
 
 

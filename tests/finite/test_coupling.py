@@ -43,7 +43,7 @@ def test_runs_are_paired() -> None:
     assert limit is not None
     assert other is not None
     v, w, u = (np.ravel(x.variances) for x in (law, limit, other))
-    assert np.corrcoef(v, w)[0, 1] > 0.98
+    assert np.corrcoef(v, w)[0, 1] > 0.95
     assert abs(np.corrcoef(v, u)[0, 1]) < 0.09  # 5.7 standard errors of 1/64
 
 
