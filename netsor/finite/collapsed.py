@@ -27,7 +27,7 @@ from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul, Record, Sigma2
 
 BLOCK = 2**18  # numbers of one block of coordinates, over all its vectors and runs
-KEPT = 2**23  # numbers of explicit vectors that are kept rather than produced again
+KEPT = 2**20  # numbers of explicit vectors that are kept, with what they are made of, rather than produced again
 
 
 class Collapsed(Interpreter):

@@ -171,9 +171,9 @@ def agree(program: Callable[[], Terms], engine: str, width: int, runs: int = RUN
 @pytest.mark.parametrize("engine", ["lazy", "collapsed"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_one_law(program: Callable[[], Terms], engine: str) -> None:
-    """In short: a width below the number of tokens, and one above."""
-    agree(program, engine, 2, 20_000)
-    agree(program, engine, 16 if program is not residual else 40, 10_000)
+    """In short, a width below the number of tokens, and one above: differences of 0.15 in one characteristic function."""
+    agree(program, engine, 2, 8_000)
+    agree(program, engine, 16, 4_000)
 
 
 @pytest.mark.nightly
@@ -226,7 +226,7 @@ def fresh(Q: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ("collapsed", collapsed, "Frame", Late, late),
         ("collapsed", collapsed, "extended", fresh, chain),
         ("lazy", lazy, "extended", fresh, reuse),
-        ("lazy", lazy, "extended", fresh, rnn),
+        ("lazy", lazy, "extended", fresh, chain),
     ],
 )
 def test_mutants_are_caught(
