@@ -11,7 +11,7 @@ from netsor import semantics
 from netsor.algebra.poly import delta
 from netsor.finite.basis import extended
 from netsor.finite.frames import Frame
-from netsor.finite.rooms import Part, Plan, Room
+from netsor.finite.rooms import KEPT, Part, Plan, Room
 from netsor.finite.roots import NOTHING, Root, forward
 from netsor.finite.shards import Setting
 from netsor.finite.stacks import Stack
@@ -27,7 +27,6 @@ from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul, Record, Sigma2
 
 BLOCK = 2**18  # numbers of one block of coordinates, over all its vectors and runs
-KEPT = 2**20  # numbers of explicit vectors that are kept, with what they are made of, rather than produced again
 
 
 class Collapsed(Interpreter):

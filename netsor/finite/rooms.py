@@ -27,6 +27,8 @@ from netsor.rules.matmul import MatMul
 from netsor.walks import generalise
 
 SHARD = 2**21  # coordinates of explicit vectors in one shard
+KEPT = 2**20  # of those that are kept, with what they are made of, rather than produced again
+LEAST_KEPT = 32  # runs of a shard that is small so that they can be kept
 FRAMES = 2**20  # and of vectors in frames
 LEAST = 256  # runs of a shard all the same: they share the work of reading the program
 
@@ -263,6 +265,8 @@ class Plan:
                 products += m * vectors * (known + vectors)
         widest = max((t.width.at(self.width) for t in self.structure.generators.values() if t.width is not None), default=1)
         shard = min(4096, max(LEAST, SHARD // max(1, self.explicit_vectors * widest)), max(1, FRAMES // max(1, framed)))
+        if self.passes > 1:  # rather kept than drawn again
+            shard = min(shard, max(LEAST_KEPT, KEPT // max(1, self.explicit_numbers)))
         return Cost("collapsed", drawn, numbers, products, 20 * len(self.structure.generators), shard)
 
     def slots(self, room: Room) -> int:
