@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 USAGE, INTERNAL, INTERRUPTED = 2, 70, 130
 REFUSAL = re.compile(r"(?i)NS\d{3}")
+ENGINES = ("dense", "lazy", "collapsed")
 
 Advance = Callable[[str, int, int], None]  # (label, steps just done, steps in all)
 
@@ -299,9 +300,19 @@ def evaluate(
 @click.option("--width", type=click.IntRange(1), required=True)
 @click.option("--runs", type=click.IntRange(2), default=1024, show_default=True)
 @seed_option
+@click.option("--engine", type=click.Choice(ENGINES), help="All draw from one law; without it the one with the least work.")
+@click.option("--explain", is_flag=True, help="Say why the engine was chosen, and how many normals each would draw.")
 @output(".npz")
 def simulate(
-    file: str, names: Sequence[str], settings: Mapping[str, str], width: int, runs: int, seed: int, out: Path | None
+    file: str,
+    names: Sequence[str],
+    settings: Mapping[str, str],
+    width: int,
+    runs: int,
+    seed: int,
+    engine: str | None,
+    explain: bool,
+    out: Path | None,
 ) -> Iterator[Reply]:
     """Exact draws at finite width: coordinate 0 of each vector, and every scalar."""
     from netsor import simulate
@@ -316,12 +327,22 @@ def simulate(
             runs=runs,
             rng=seed,
             outputs=outputs,
+            engine=engine,
+            explain=explain,
             progress=lambda done: advance(f"n = {width}", done, runs),
         )
     if out:
         files.save_draws(draws, out)
     rows = tables.draws(draws)
-    data = {"program": program.name, "width": width, "runs": runs, "seed": seed, "variables": rows, "file": out}
+    data = {
+        "program": program.name,
+        "width": width,
+        "runs": runs,
+        "seed": seed,
+        "how": draws.how,
+        "variables": rows,
+        "file": out,
+    }
     yield Reply(f"{draws.title}\n{tables.table(rows)}", data)
 
 

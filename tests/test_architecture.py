@@ -61,6 +61,8 @@ LINES = 350
 LONGER = {
     "ir": "letters, families and terms are defined by each other, and a term has every operator",
     "cli": "one function a command",
+    "finite.collapsed": "frames, means and blocks ask each other for values",
+    "finite.rooms": "one plan: which vectors share a frame, and what it costs",
 }
 
 

@@ -19,6 +19,7 @@ from netsor import __version__
 from netsor.cli import cli, main
 from netsor.comparison import Comparison, compare
 from netsor.errors import TITLES
+from netsor.finite.engines import ENGINES
 from netsor.loading import shipped
 from netsor.report import tables
 
@@ -117,6 +118,11 @@ def test_every_command_is_tested() -> None:
     assert {*COMMANDS, "demo", "info"} == set(cli.commands)
 
 
+def test_every_engine_is_an_option() -> None:
+    (option,) = (p for p in cli.commands["simulate"].params if p.name == "engine")
+    assert tuple(option.to_info_dict()["type"]["choices"]) == ENGINES
+
+
 def test_derive(run: Run) -> None:
     text = run("derive", "attention", "-s", "tokens=64", "-s", "heads=16").out
     assert "p[a,i,j] = dot(q[a,i], k[a,j])" in text
@@ -174,6 +180,20 @@ def test_simulate_warns_outside_the_theorem(run: Run) -> None:
     assert result.err.startswith("warning: ")
     assert "NS101" in result.err
     assert run("simulate", "tied_attention", "x", "--width", 8, "--runs", 64).err == ""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_simulate_in_an_engine(run: Run, engine: str) -> None:
+    text = run("simulate", "attention", "y", "--width", 8, "--runs", 64, "--engine", engine, "--explain").out
+    assert f"engine {engine}: as asked" in text
+    assert all(re.search(rf"^  {name} +[\d,]+ normals a run", text, re.MULTILINE) for name in ENGINES)
+
+
+def test_simulate_explains_its_choice(run: Run) -> None:
+    asked = ("simulate", "attention", "y", "--width", 64, "--runs", 64)
+    assert "normals a run" not in run(*asked).out
+    assert "engine collapsed: the least work by the cost model" in run(*asked, "--explain").out
+    assert run(*asked, "--json").json["how"].startswith("engine collapsed: ")
 
 
 def test_compare(run: Run) -> None:
@@ -278,6 +298,7 @@ def test_explain_without_the_docs(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (["evaluate", "attention", "-s", "tokens=None"], 2, "NS311"),
         (["simulate", "attention"], 2, "--width"),
         (["simulate", "attention", "z", "--width", "8"], 2, "NS311"),
+        (["simulate", "attention", "--width", "8", "--engine", "sparse"], 2, "dense"),
         (["simulate", "attention", "--width", "8", "-o", "draws.csv"], 2, ".npz"),
         (["simulate", "attention", "--width", "8", "-o", "no/folder.npz"], 2, "folder"),
         (["compare", "attention", "--width", "8,x"], 2, "integers"),
@@ -343,7 +364,7 @@ def test_a_numerical_failure(run: Run) -> None:
 
 
 def test_a_request_that_is_too_large(run: Run) -> None:
-    result = run("simulate", "mlp", "--width", 2**40, "--runs", 2)
+    result = run("simulate", "mlp", "--width", 2**40, "--runs", 2, "--engine", "dense")
     assert result.code == 4
     assert result.err.startswith("NS403: the request is too large")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -12,6 +11,8 @@ import numpy as np
 from netsor import semantics
 from netsor.algebra.moments import Moments
 from netsor.errors import Numerical
+from netsor.finite.cost import Cost
+from netsor.finite.shards import Setting, live
 from netsor.ir import Index, Member, Slot, Term, make, postorder
 from netsor.numeric.demand import demanded, instance, is_vector_generator
 from netsor.numeric.initial import initial
@@ -20,20 +21,10 @@ from netsor.numeric.named import Named, combine, count, extent, union
 from netsor.numeric.streams import stream
 from netsor.ops import Generator
 from netsor.rules.input import Input
-from netsor.rules.matmul import Record, Sigma2
+from netsor.rules.matmul import MatMul, Record, Sigma2
 
 MATRIX_CELLS = 2**22  # entries of the matrices held at once
 MEMORY = 8e9  # bytes of one run
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One shard of a simulation: the base width, its runs, and where its streams come from."""
-
-    width: int
-    runs: int
-    seed: np.random.SeedSequence
-    shard: int
 
 
 class Dense(Interpreter):
@@ -41,6 +32,8 @@ class Dense(Interpreter):
 
     Random: matrix W[a] from stream ("matrix", W, a, shard), vector x from ("vector", x, shard).
     """
+
+    name = "dense"
 
     def __init__(self, moments: Moments, roots: Iterable[Term], setting: Setting, coordinates: int) -> None:
         super().__init__()
@@ -50,6 +43,30 @@ class Dense(Interpreter):
         self.patterns = {t.family.key: t for t in demanded(roots, is_vector_generator, lambda t: t.args)}
         self._drawn: dict[bytes, Named] = {}
         self._products = Counter(semantics.source(t.op) for t in self.patterns.values())
+
+    # ---- what it costs
+
+    @classmethod
+    def cost_of(cls, moments: Moments, roots: Sequence[Term], width: int, coordinates: int) -> Cost:
+        """The cost of one run."""
+        at = cls(moments, roots, Setting(width, 1, np.random.SeedSequence(0), 0), coordinates)
+        normals = sum(at.rows(t) * count(t.free) for t in at.patterns.values() if isinstance(t.op, Input))
+        parts = [at.product_cost(t.op.matrix, t) for t in at.patterns.values() if isinstance(t.op, MatMul)]
+        normals += sum(n for n, _ in parts)
+        vectors = demanded(roots, lambda t: t.width is not None, lambda t: t.args)
+        numbers = sum(count(t.free) * at.rows(t) for t in vectors)
+        steps = sum(cls.steps_of(t) for t in at.patterns.values())
+        shard = max(1, min(4096, 2**21 // max(1, width * live(roots))))
+        return Cost(cls.name, normals, numbers, sum(p for _, p in parts), steps, shard)
+
+    def product_cost(self, record: Record, product: Term) -> tuple[int, int]:
+        """Normals of the matrices of one product, and multiplications."""
+        copies, cells = count(own_letters(product)), self.rows_drawn(record, product) * record.columns.at(self.setting.width)
+        return copies * cells, count(product.free) * cells
+
+    @staticmethod
+    def steps_of(term: Term) -> int:
+        return 5 + 3 * count(own_letters(term))
 
     # ---- what the rules ask for
 
@@ -76,7 +93,8 @@ class Dense(Interpreter):
         shape = (self.setting.runs, self.rows(term))
         return initial(self, self.moments, op, term, lambda _, n: source.standard_normal((n, *shape)))
 
-    def average(self, x: Named) -> Named:
+    def average(self, vector: Term) -> Named:
+        x = self.value(vector)
         return Named(x.over, x.data.mean(-1, keepdims=True))
 
     def inner(self, left: Term, right: Term, mask: Term | None = None) -> Named:
@@ -92,9 +110,7 @@ class Dense(Interpreter):
 
     def matrix(self, record: Record, product: Term) -> Copies:
         """The matrix as it is needed for one product: its first rows only, where no rule consumes the result."""
-        shared = self._products[record.token] > 1  # rows of a run follow each other in the stream: all are drawn
-        rows = record.rows.at(self.setting.width) if shared else self.rows(product)
-        return Copies(self.setting, record, product.own, rows)
+        return Copies(self.setting, record, product.own, self.rows_drawn(record, product))
 
     # ---- sizes
 
@@ -106,6 +122,10 @@ class Dense(Interpreter):
         assert term.width is not None
         n = term.width.at(self.setting.width)
         return n if self.is_whole(term) else min(n, self.coordinates)
+
+    def rows_drawn(self, record: Record, product: Term) -> int:
+        """How many rows of a matrix are drawn: all, if it acts more than once, as its products share them."""
+        return record.rows.at(self.setting.width) if self._products[record.token] > 1 else self.rows(product)
 
 
 class Copies:
@@ -124,12 +144,18 @@ class Copies:
         out = np.empty((*data.shape[:-1], self.rows))
         for members in product(*(range(extent(i.plate)) for i in letters)):
             copy = tuple(s.at if isinstance(s, Member) else members[letters.index(s)] for s in self.own)
-            for part, w in self.draw(copy):
-                vectors = np.moveaxis(data[members][..., part, :], -2, 0)  # (runs, rest, columns)
-                done = vectors.reshape(len(w), -1, columns) @ np.swapaxes(w, -1, -2)
-                out[members][..., part, :] = np.moveaxis(done.reshape(*vectors.shape[:-1], self.rows), 0, -2)
+            out[members] = self.act(copy, data[members])
         sigma2 = entry(Sigma2(self.record), make(Sigma2(self.record))).data.item()
         return Named(over, out * np.sqrt(sigma2 / columns))
+
+    def act(self, copy: tuple[int, ...], x: np.ndarray) -> np.ndarray:
+        """G x for the standard normal matrix G of one copy.  Shapes: (..., runs, columns) to (..., runs, rows)."""
+        out = np.empty((*x.shape[:-1], self.rows))
+        for part, w in self.draw(copy):
+            vectors = np.moveaxis(x[..., part, :], -2, 0)  # (runs, rest, columns)
+            done = vectors.reshape(len(w), -1, x.shape[-1]) @ np.swapaxes(w, -1, -2)
+            out[..., part, :] = np.moveaxis(done.reshape(*vectors.shape[:-1], self.rows), 0, -2)
+        return out
 
     def draw(self, copy: tuple[int, ...]) -> Iterator[tuple[slice, np.ndarray]]:
         """Standard normal entries of one copy, a few runs at a time: (runs, rows, columns)."""
@@ -151,30 +177,26 @@ def consumed(roots: Sequence[Term]) -> set[bytes]:
     return whole
 
 
-def check_memory(width: int, roots: Sequence[Term]) -> None:
-    """Refuse a run that does not fit: its vectors, and its largest matrix."""
-    vectors = live(roots)
+def memory(width: int, roots: Sequence[Term]) -> float:
+    """Bytes of one run: its vectors, and its largest matrix."""
     matrices = [m for f in postorder(*roots) if (m := getattr(f.op, "matrix", None)) is not None]
-    needed = 8 * (width * vectors + max((m.rows.at(width) * m.columns.at(width) for m in matrices), default=0))
+    return 8.0 * (width * live(roots) + max((m.rows.at(width) * m.columns.at(width) for m in matrices), default=0))
+
+
+def check_memory(width: int, roots: Sequence[Term]) -> None:
+    """Refuse a run that does not fit.  Raises: NS403."""
+    needed = memory(width, roots)
     if needed > MEMORY:
+        held = f"a whole matrix and {live(roots)} vectors"
         raise Numerical(
             "NS403",
             statement=f"one run at width {width} in the dense engine",
-            hypothesis=f"it holds a whole matrix and {vectors} vectors: {needed / 1e9:.1f} GB, more than {MEMORY / 1e9:.0f} GB",
+            hypothesis=f"it holds {held}: {needed / 1e9:.1f} GB, more than {MEMORY / 1e9:.0f} GB",
             consequence="the process would run out of memory",
-            repair="use a smaller width",
+            repair="leave engine= open, which takes an engine that needs no whole matrix; or use a smaller width",
         )
 
 
-def live(roots: Sequence[Term]) -> int:
-    """How many vectors a run holds, at most."""
-    patterns = demanded(roots, lambda t: t.width is not None, lambda t: t.args)
-    return max(1, sum(count(t.free) for t in patterns))
-
-
-def shards(width: int, roots: Sequence[Term], runs: int) -> Iterator[tuple[int, int]]:
-    """(shard, runs of it): a number of runs that the request fixes, and nothing else. Raises: NS403 for too large a run."""
-    check_memory(width, roots)
-    size = max(1, min(4096, 2**21 // max(1, width * live(roots))))
-    for k, start in enumerate(range(0, runs, size)):
-        yield k, min(size, runs - start)
+def own_letters(product: Term) -> list[Index]:
+    """The letters that tell the copies of a matrix apart."""
+    return [s for s in dict.fromkeys(product.own) if isinstance(s, Index)]

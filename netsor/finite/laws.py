@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,9 +12,11 @@ from netsor.algebra.affine import integrate, last_sources
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import ONE, Mono, Poly, bind, same, scalar
-from netsor.finite.dense import Dense, Setting, shards
+from netsor.finite.engines import Choice, choose
+from netsor.finite.rooms import Plan
 from netsor.ir import Term, apply, make, postorder
 from netsor.numeric.draws import checked_count
+from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.law import Law, Mixture, PointMass, Sampled
 from netsor.numeric.streams import Rng, seed_of
 from netsor.ops import MUL
@@ -23,47 +26,91 @@ from netsor.rules.mean import mean
 BATCHES = 16
 
 
-def finite_law(term: Term, *, width: int, runs: int, rng: Rng, progress: Callable[[int], None] | None = None) -> Law:
+def finite_law(
+    term: Term,
+    *,
+    width: int,
+    runs: int,
+    rng: Rng,
+    engine: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Law:
     """The law of coordinate 0 of a vector, or of a scalar, without free letters, from `runs` exact runs at width n.
 
     A variable affine in a source that nothing else depends on is Gaussian given the rest, exactly: its law is a mixture
-    with one N(m, V) a run. Otherwise the law is that of the draws. Replicates are batches of runs.
+    with one N(m, V) a run. Otherwise the law is that of the draws. Replicates are batches of runs; what does not fill the
+    last batch is not drawn. The engine is the cheapest one for m and V, unless one is asked for.
     """
     checked_count("width", width)
     checked_count("runs", runs, 2)
-    moments = Moments()
-    given = conditional(moments, term)
-    pieces = list(batches(moments, term, given, width, runs, rng, progress))
+    conditioned = Conditioned.of(term)
+    size = max(1, runs // BATCHES)
+    choice = conditioned.choice(width, size, engine)
+    pieces = [
+        conditioned.values(choice.shards(width, size, seed_of(rng), batch * 2**20), progress)
+        for batch in range(min(BATCHES, runs))
+    ]
     means = np.stack([m for m, _ in pieces])
-    if given is None:
+    if not conditioned.integrated:
         return Sampled(means) if np.ptp(means) > 0 else PointMass(float(means.flat[0]))
     variances = np.stack([v for _, v in pieces])
     return Mixture(means, variances) if variances.any() else Sampled(means)
 
 
-def batches(
-    moments: Moments,
-    term: Term,
-    given: tuple[Poly, Poly] | None,
-    width: int,
-    runs: int,
-    rng: Rng,
-    progress: Callable[[int], None] | None,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(means, variances) of equal batches of runs; what does not fill the last batch is not drawn."""
-    polys = given or (scalar_or_atom(term), Poly())
-    roots = [t for p in polys for m in p for t in (*m.scalars, *m.atoms)]
-    size = max(1, runs // BATCHES)
-    seed = seed_of(rng)
-    for batch in range(min(BATCHES, runs)):
+def coupled_limit(term: Term, *, width: int, runs: int, rng: Rng) -> Mixture | None:
+    """The law at a width 2^30 times as large, replicate by replicate driven by the normals of `finite_law` in the collapsed
+    engine: the limit to nine digits. None where vectors pass a nonlinearity, which have coordinates of their own at each
+    width, or where the law is no mixture.
+
+    In the streams of frame vectors normals come before chi variates, so a frame of another dimension leaves them in place.
+    """
+    conditioned = Conditioned.of(term)
+    plan = Plan(Moments(), conditioned.roots, width, 1)
+    if not conditioned.integrated or not plan.framed:
+        return None
+    law = finite_law(term, width=width * 2**30, runs=runs, rng=rng, engine="collapsed")
+    return law if isinstance(law, Mixture) else None
+
+
+def nanoseconds(term: Term, width: int) -> float:
+    """What a run of `finite_law` costs, by the cost model."""
+    return Conditioned.of(term).choice(width, 4096, None).cost.nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Conditioned:
+    """Mean and variance of a number given everything but the last Gaussian sources (`integrated`: are there any?)."""
+
+    moments: Moments
+    mean: Poly
+    variance: Poly
+    integrated: bool
+
+    @classmethod
+    def of(cls, term: Term) -> Conditioned:
+        moments = Moments()
+        given = conditional(moments, term)
+        mean, variance = given or (scalar_or_atom(term), Poly())
+        return cls(moments, mean, variance, given is not None)
+
+    def choice(self, width: int, runs: int, engine: str | None) -> Choice:
+        return choose(self.moments, self.roots, width, runs, 1, engine)
+
+    @property
+    def roots(self) -> list[Term]:
+        return [t for p in (self.mean, self.variance) for m in p for t in (*m.scalars, *m.atoms)]
+
+    def values(
+        self, shards: Iterator[tuple[int, Interpreter]], progress: Callable[[int], None] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances, one a run."""
         parts: list[list[np.ndarray]] = []
-        for shard, count in shards(width, roots, size):
-            at = Dense(moments, roots, Setting(width, count, seed, batch * 2**20 + shard), 1)
-            values = [at.poly(p).data[..., 0] for p in polys]
-            parts.append([np.broadcast_to(v, (count,)) for v in np.broadcast_arrays(*values)])
+        for count, at in shards:
+            values = [at.poly(p).data[..., 0] for p in (self.mean, self.variance)]
+            parts.append([np.broadcast_to(v, (1, count))[0] for v in values])
             if progress is not None:
                 progress(count)
-        yield np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
 def scalar_or_atom(term: Term) -> Poly:

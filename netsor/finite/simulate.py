@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from netsor.algebra.moments import Moments
-from netsor.finite.dense import Dense, Setting, shards
+from netsor.finite.engines import Choice, choose
 from netsor.numeric.draws import Output, checked_count
 from netsor.numeric.streams import Rng, seed_of
 
 
-def simulate(outputs: Mapping[str, Output], *, width: int, runs: int, rng: Rng) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """Shards (runs of it, arrays), in order. The same request gives the same bits, however it is scheduled."""
+@dataclass(frozen=True)
+class Simulation:
+    """A request at width n, planned: its engine is chosen, and its shards can be drawn."""
+
+    outputs: Mapping[str, Output]
+    width: int
+    runs: int
+    choice: Choice
+
+    def shards(self, rng: Rng) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Shards (runs of it, arrays), in order. The same request gives the same bits, however it is scheduled."""
+        for size, at in self.choice.shards(self.width, self.runs, seed_of(rng)):
+            yield size, {name: o.array(at.value(o.term), size, most(o, self.width)) for name, o in self.outputs.items()}
+
+
+def simulation(outputs: Mapping[str, Output], *, width: int, runs: int, engine: str | None = None) -> Simulation:
+    """The request, with the engine asked for or else the cheapest one."""
     checked_count("width", width)
     checked_count("runs", runs)
-    roots = [o.term for o in outputs.values()]
     coordinates = max((o.coordinates for o in outputs.values()), default=1)
-    moments, seed = Moments(), seed_of(rng)
-    for shard, size in shards(width, roots, runs):
-        at = Dense(moments, roots, Setting(width, size, seed, shard), coordinates)
-        yield size, {name: o.array(at.value(o.term), size, most(o, width)) for name, o in outputs.items()}
+    roots = [o.term for o in outputs.values()]
+    return Simulation(outputs, width, runs, choose(Moments(), roots, width, runs, coordinates, engine))
 
 
 def most(output: Output, width: int) -> int | None:

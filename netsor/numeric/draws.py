@@ -38,12 +38,13 @@ class Output:
 class Draws(Mapping[str, np.ndarray]):
     """name -> array; `dims[name]` names its axes: the letters of its free indices, "run", and "coordinate" of a vector.
 
-    `title` says what was drawn: the limit, or a width.
+    `title` says what was drawn: the limit, or a width. `how` says by which engine, and what it cost.
     """
 
     title: str
     arrays: dict[str, np.ndarray]
     dims: dict[str, tuple[str, ...]]
+    how: str = ""
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
@@ -60,10 +61,12 @@ class Draws(Mapping[str, np.ndarray]):
         return "\n".join([self.title, *shown])
 
     @classmethod
-    def joined(cls, title: str, outputs: Mapping[str, Output], shards: Sequence[Mapping[str, np.ndarray]]) -> Draws:
+    def joined(
+        cls, title: str, outputs: Mapping[str, Output], shards: Sequence[Mapping[str, np.ndarray]], how: str = ""
+    ) -> Draws:
         axes = {name: len(o.term.free) for name, o in outputs.items()}
         arrays = {name: np.concatenate([s[name] for s in shards], axis=axes[name]) for name in outputs}
-        return cls(title, arrays, {name: o.dims for name, o in outputs.items()})
+        return cls(title, arrays, {name: o.dims for name, o in outputs.items()}, how)
 
 
 def requested(

@@ -19,6 +19,11 @@ def initial(at: Interpreter, moments: Moments, op: Input, term: Term, normals: N
     if op.law is not None:
         values = np.asarray(op.law.quantile(ndtr(normals(term.family.order, count(term.free)))), dtype=float)
         return Named(term.free, values.reshape(*(count([i]) for i in term.free), *values.shape[1:]))
-
-    (centred,) = draw_jointly(at, moments, [term], lambda g, h: semantics.cumulant(op, (g, h), moments), normals)
+    centred = centred_initial(at, moments, op, term, normals)
     return combine(np.add, centred, at.poly(semantics.cumulant(op, (term,), moments), term.free))
+
+
+def centred_initial(at: Interpreter, moments: Moments, op: Input, term: Term, normals: Normals) -> Named:
+    """Coordinates of x - E x over its free letters, linear in the normals. The law is Gaussian."""
+    (centred,) = draw_jointly(at, moments, [term], lambda g, h: semantics.cumulant(op, (g, h), moments), normals)
+    return centred

@@ -34,4 +34,4 @@ def _(op: Mean, term: Term, at: Moments) -> Poly | None:
 
 @semantics.draw.register
 def _(op: Mean, term: Term, at: Any) -> Any:
-    return at.average(at(term.args[0]))
+    return at.average(term.args[0])

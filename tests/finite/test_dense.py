@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import count
 from math import gamma, pi, sqrt
 
@@ -10,19 +11,24 @@ import numpy as np
 import pytest
 from calibrated import BATCHES, assert_detects, assert_same_law, assert_within, average, draws
 
+from netsor.algebra.moments import Moments
 from netsor.errors import Numerical
-from netsor.finite import dense
+from netsor.finite import dense, laws
 from netsor.finite.dense import Copies, Dense
-from netsor.finite.laws import finite_law
+from netsor.finite.engines import choose
+from netsor.finite.shards import cut
 from netsor.functions import relu, softmax, sum_over, tanh
 from netsor.functions import sqrt as root
 from netsor.ir import Plate, Term, Width
 from netsor.numeric.named import Named
 from netsor.program import Program
 from netsor.rules import Law, dot, matrix, vector
-from netsor.simulation import OutsideTheoremWarning, simulate
+from netsor.simulation import OutsideTheoremWarning
+from netsor.simulation import simulate as simulate_in
 
 n = Width()
+simulate = partial(simulate_in, engine="dense")
+finite_law = partial(laws.finite_law, engine="dense")
 
 
 def qk(rows: Width = n) -> Term:
@@ -274,7 +280,7 @@ def test_memory_does_not_grow_with_the_number_of_runs() -> None:
 def test_shards_are_small_and_hold_all_runs(width: int, members: int, runs: int) -> None:
     """One run, or 16 MB of vectors: here x[i] and relu(x[i])."""
     x = vector("x", Plate("token", members).index("i"))
-    sizes = dict(dense.shards(width, [relu(x)], runs))
+    sizes = dict(cut(runs, Dense.cost_of(Moments(), [relu(x)], width, 1).shard))
     assert list(sizes) == list(range(len(sizes)))
     assert sum(sizes.values()) == runs
     assert max(sizes.values()) == 1 or max(sizes.values()) * 8 * width * 2 * members <= 2**24
@@ -284,6 +290,14 @@ def test_a_run_that_does_not_fit_is_refused() -> None:
     W, x = matrix("W"), vector("x")
     with pytest.raises(Numerical, match="NS403"):
         simulated(W @ (W @ x), 10**6, 1)
+
+
+def test_a_run_that_does_not_fit_is_left_to_another_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where dense would be the least work."""
+    x = vector("x")
+    assert choose(Moments(), [x], 10, 1, 1).engine == "dense"
+    monkeypatch.setattr("netsor.finite.engines.MEMORY", 1.0)
+    assert choose(Moments(), [x], 10, 1, 1).engine != "dense"
 
 
 # ----------------------------------------------------------------------------------------------------------------- mutants

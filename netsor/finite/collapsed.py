@@ -1,0 +1,425 @@
+"""The collapsed engine: vectors that are used only linearly are coordinates in a frame, the others pass by in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+
+from netsor import semantics
+from netsor.algebra.poly import delta
+from netsor.finite.basis import extended
+from netsor.finite.frames import Frame
+from netsor.finite.rooms import KEPT, Part, Plan, Room
+from netsor.finite.roots import NOTHING, Root, forward
+from netsor.finite.shards import Setting
+from netsor.finite.stacks import Stack
+from netsor.finite.structure import ONE, adds, atoms, factors, linear
+from netsor.ir import Index, Member, Plate, Slot, Term, Width, make
+from netsor.numeric.demand import instance
+from netsor.numeric.initial import centred_initial, initial
+from netsor.numeric.interpreter import Interpreter, entry
+from netsor.numeric.named import Named, combine, contract, count, extent, union
+from netsor.numeric.streams import stream
+from netsor.ops import Generator
+from netsor.rules.input import Input
+from netsor.rules.matmul import MatMul, Record, Sigma2
+
+BLOCK = 2**18  # numbers of one block of coordinates, over all its vectors and runs
+
+
+class Collapsed(Interpreter):
+    """Scalars by inner products in the frames of rooms; vectors as their first coordinates.
+
+    Random: a frame vector of matrix W from stream ("matrix", W, shard), coordinates of an explicit one from
+    ("matrix", W, shard, block); the same for initial vectors under "vector".
+    """
+
+    def __init__(self, plan: Plan, setting: Setting, shard: int) -> None:
+        super().__init__()
+        self.plan, self.moments, self.setting = plan, plan.moments, setting
+        self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * shard))
+        self.frames, self.means = Frames(self), Means(self)
+        self._heads: dict[Width, Block] = {}
+        self._blocks: dict[tuple[Width, int], Block] = {}
+        self._keep = plan.passes > 1 and plan.explicit_numbers * setting.runs <= KEPT
+
+    def value(self, term: Term) -> Named:
+        term = self.plan.stacked(term)
+        return super().value(term) if term.width is None else self.head(term.width).value(term)
+
+    def generator(self, term: Term) -> Named:
+        drawn: Named = semantics.draw(term.op, term, self)
+        return drawn
+
+    # ---- what the rules ask for
+
+    def inner(self, left: Term, right: Term, mask: Term | None = None) -> Named:
+        """m^{-1/2} <left, right>, zero outside the mask."""
+        width = left.width or right.width
+        assert width is not None
+        root = np.sqrt(self.size(width))
+        p = combine(lambda x: x / root, self.product(left, right))
+        return p if mask is None else combine(lambda v, m: np.where(m > 0, v, 0.0), p, self.value(mask))
+
+    def average(self, vector: Term) -> Named:
+        return self.means.value(vector)
+
+    def product(self, left: Term, right: Term) -> Named:
+        """<left, right>; a scalar stands for a multiple of the constant vector."""
+        room = self.plan.room(left if left.width is not None else right)
+        x, y = (self.frames.vector(t, room) for t in (left, right))
+        over = union(x.over, y.over)
+        return Named(over, np.einsum("...s,...s->...", x.spread(over), y.spread(over))[..., None])
+
+    # ---- coordinates
+
+    def size(self, width: Width) -> int:
+        return width.at(self.setting.width)
+
+    def headed(self, width: Width) -> int:
+        """How many first coordinates are a block of their own."""
+        return min(self.plan.coordinates, self.size(width)) if width in self.plan.widths else 0
+
+    def head(self, width: Width) -> Block:
+        """The first coordinates."""
+        if width not in self._heads:
+            self._heads[width] = Block(self, width, 0, min(self.plan.coordinates, self.size(width)))
+        return self._heads[width]
+
+    def blocks(self, width: Width, heads: int) -> Iterator[Block]:
+        """All coordinates after the first `heads`, a block at a time."""
+        first = self.headed(width)
+        if first and not heads:
+            yield self.head(width)
+        for k, start in enumerate(range(first, self.size(width), self.block), start=1):
+            block = self._blocks.get((width, k)) or Block(self, width, k, min(self.block, self.size(width) - start))
+            if self._keep:
+                self._blocks[width, k] = block
+            yield block
+
+
+Entry: TypeAlias = tuple[Term | None, Part]
+"""Explicit vectors of a room; None is the constant vector."""
+
+
+class Frames(Interpreter):
+    """Vectors as coordinates in the frame of their room: a linear map acts on coordinates as on vectors."""
+
+    def __init__(self, at: Collapsed) -> None:
+        super().__init__()
+        self.at, self.plan = at, at.plan
+        self._frames: dict[int, Frame] = {}
+        self._ones: dict[int, Named] = {}
+        self._explicit: dict[int, list[Entry]] = {}
+        self._drawn: dict[bytes, Named] = {}
+        self._coefficients: dict[bytes, Named] = {}
+        self._bases: dict[bytes, np.ndarray] = {}
+        self._columns: dict[bytes, Named] = {}
+
+    def value(self, term: Term) -> Named:
+        return self.at.value(term) if term.width is None else super().value(term)
+
+    def vector(self, term: Term, room: Room) -> Named:
+        """The coordinates of a vector, or of a multiple of the constant vector."""
+        return self.value(term) if term.width is not None else combine(np.multiply, self.value(term), self.ones(room))
+
+    def argument(self, parent: Term, child: Term) -> Named:
+        return self.vector(child, self.plan.room(parent)) if adds(parent) else self.value(child)
+
+    def _value(self, term: Term) -> Named:
+        if isinstance(term.op, Stack):
+            return self._stack(term)
+        if not isinstance(term.op, Generator) and linear(term):
+            return super()._value(term)
+        node = self.plan.node(term)
+        if self.plan.is_explicit(term):
+            part = self.plan.rooms[node].parts[node]
+            pattern = Term(term.family, part.slots)
+            if node not in self._drawn:
+                self._drawn[node] = self._absorbed(pattern, part)
+        else:
+            pattern = self.plan.structure.generators[term.family.key]
+            if term.family.key not in self._drawn:
+                self._drawn[term.family.key] = semantics.draw(pattern.op, pattern, self)
+            node = term.family.key
+        return self._drawn[node].relabel(instance(pattern, term))
+
+    def _stack(self, term: Term) -> Named:
+        """Vectors one below the other: so are their coordinates."""
+        (bound,), (arg,) = term.open()
+        rest = tuple(i for i in arg.free if i != bound)
+        x = self.value(arg).full((*rest, bound))
+        return Named(rest, np.moveaxis(x, -3, -2).reshape(*x.shape[:-3], x.shape[-2], -1))
+
+    # ---- frames
+
+    def frame(self, room: Room) -> Frame:
+        if id(room) not in self._frames:
+            batch = tuple(map(extent, room.plates))
+            runs, slots = self.at.setting.runs, self.plan.slots(room)
+            self._frames[id(room)] = Frame(batch, runs, slots, room.heads, self.at.size(room.width))
+            self._explicit[id(room)] = []
+            if room.ones:
+                self._ones[id(room)] = self._absorbed(None, Part((), room.width, False), room)
+        return self._frames[id(room)]
+
+    def ones(self, room: Room) -> Named:
+        self.frame(room)
+        return self._ones[id(room)]
+
+    def _absorbed(self, pattern: Term | None, part: Part, room: Room | None = None) -> Named:
+        """Coordinates of explicit vectors over their letters (of the constant vector: over the letters of the batch)."""
+        if pattern is not None:
+            self._settle(pattern)
+            room = self.plan.room(pattern)
+        assert room is not None
+        frame = self.frame(room)
+        old = self._explicit[id(room)]
+        every, k = [*old, (pattern, part)], frame.root.R.shape[-1]
+        if room.whole:
+            parts = [self._stacked(block, room, every[-1:]) for block in self.at.blocks(room.width, 0)]
+            head, rows = np.concatenate(parts, axis=-1), np.zeros((count(part.inner), 0))
+        else:
+            rows = frame.root.rows(self._gram(room, every))
+            root = frame.root.extended(rows)
+            if root.doubtful:
+                rows = self._refined(room, every, root.guarded, k)
+                root = frame.root.extended(rows)
+            frame.root = root
+            head = self._stacked(self.at.head(room.width), room, every[-1:]) if room.heads else np.zeros(0)
+        old.append((pattern, part))
+        label = pattern.family.order if pattern is not None else "1"
+        data = frame.explicit(head, rows, self.stream("explicit", (label, room.width.name)))
+        if pattern is None:  # absorbed first: the same in every frame
+            return Named((), data.reshape(-1, *data.shape[-2:])[0, :1])
+        data = data.reshape(*frame.batch, *(extent(i.plate) for i in part.inner), *data.shape[-2:])
+        return Named((*part.shared, *part.inner), data)
+
+    def _settle(self, term: Term) -> None:
+        """Everything that blocks of the vector need: scalars, and the arguments of its matrices in their frames."""
+        if term.width is None:
+            self.at.value(term)
+        elif isinstance(term.op, Generator):
+            pattern = self.plan.structure.generators[term.family.key]
+            for arg in pattern.args:
+                self.value(arg)
+        else:
+            for arg in term.args:
+                self._settle(arg)
+
+    def _refined(self, room: Room, every: list[Entry], R: np.ndarray, old: int) -> np.ndarray:
+        """The new rows of the root, from the Gram matrix of vectors that the first root has made nearly orthonormal.
+
+        Source: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya 2015 (Cholesky QR twice).
+        """
+        again = Root(np.broadcast_to(np.eye(old), (*R.shape[:-2], old, old)))
+        second = again.extended(again.rows(self._gram(room, every, R), NOTHING))
+        return np.asarray((R @ second.R)[..., old:, :])
+
+    def _gram(self, room: Room, every: list[Entry], R: np.ndarray | None = None) -> np.ndarray:
+        """Inner products, beyond the heads, of the newest explicit vectors of a room with all of them (or of these
+        orthonormalised by R)."""
+        size, new = (sum(count(p.inner) for _, p in some) for some in (every, every[-1:]))
+        total = np.zeros((*map(extent, room.plates), self.at.setting.runs, new, size))
+        for block in self.at.blocks(room.width, room.heads):
+            x = np.moveaxis(self._stacked(block, room, every), -3, -2)
+            if R is not None:
+                x = forward(R, x)
+            total += x[..., -new:, :] @ np.swapaxes(x, -1, -2)
+        return total
+
+    def _stacked(self, block: Block, room: Room, every: list[Entry]) -> np.ndarray:
+        """(batch, vectors, runs, coordinates) of explicit vectors in a block."""
+        batch, out = tuple(map(extent, room.plates)), []
+        for pattern, part in every:
+            if pattern is None:
+                out.append(np.ones((*batch, 1, 1, block.length)))
+            else:
+                data = block.value(pattern).full((*part.shared, *part.inner))
+                out.append(data.reshape(*batch, -1, *data.shape[-2:]))
+        if len(out) == 1 and out[0].shape[-2] == self.at.setting.runs:
+            return out[0]
+        runs = max(x.shape[-2] for x in out)
+        return np.concatenate([np.broadcast_to(x, (*x.shape[:-2], runs, block.length)) for x in out], axis=-3)
+
+    # ---- what the rules ask for
+
+    def __call__(self, term: Term) -> Named:
+        return self.value(term)
+
+    def initial(self, op: Input, term: Term) -> Named:
+        room, part = self.plan.rooms[op.token], self.plan.rooms[op.token].parts[op.token]
+        columns = Named((*part.shared, *part.inner), self._fresh(op.token, room, 1, ("vector", op.name)))
+        at = columns.full(term.free)
+        centred = centred_initial(self, self.at.moments, op, term, lambda _, n: at.reshape(n, *at.shape[-2:]))
+        mean = self.at.poly(semantics.cumulant(op, (term,), self.at.moments), term.free)
+        return combine(np.add, centred, combine(np.multiply, mean, self.ones(room))) if room.ones else centred
+
+    def matrix(self, record: Record, product: Term) -> Columns:
+        return Columns(self, product, self.columns(record))
+
+    def columns(self, record: Record) -> Named:
+        """G f_b for the directions f_b on which a matrix is known, over the letters of its copies and b."""
+        token = record.token
+        if token not in self._columns:
+            room = self.plan.rooms[token]
+            part, known = room.parts[token], self.plan.inputs(token)
+            data = self._fresh(token, room, known, ("matrix", record.name))
+            self._columns[token] = Named((*part.shared, *part.inner, known_by(known)), data)
+        return self._columns[token]
+
+    def coefficients(self, product: Term, x: Named) -> Named:
+        """The argument of a product in the directions on which its matrix is known: over the letters of both and b.
+
+        These are the slots of the argument's frame, or else an orthonormal basis of the arguments so far.
+        """
+        if product.family.key not in self._coefficients:
+            assert isinstance(product.op, MatMul)
+            token = product.op.matrix.token
+            b = known_by(self.plan.inputs(token))
+            if self.plan.by_slots(token):
+                result = Named((*x.over, b), np.swapaxes(x.data, -1, -2)[..., None])
+            else:
+                result = self._in_basis(token, product, x, b)
+            self._coefficients[product.family.key] = result
+        return self._coefficients[product.family.key]
+
+    def _in_basis(self, token: bytes, product: Term, x: Named, b: Index) -> Named:
+        copies = tuple(dict.fromkeys(s for s in self.plan.structure.copies[token] if isinstance(s, Index)))
+        used = {
+            c
+            for p in self.plan.structure.products(token)
+            for c, s in zip(self.plan.structure.copies[token], p.own, strict=True)
+            if isinstance(c, Index) and s in self._letters(p.args[0])
+        }
+        own: dict[Slot, Slot] = {}
+        for c, s in zip(self.plan.structure.copies[token], product.own, strict=True):
+            if c not in used:
+                continue
+            if isinstance(s, Index) and s not in own:
+                own[s] = c
+            else:  # one copy alone, or a diagonal: the others meet nothing
+                x = combine(np.multiply, x, self.at.value(delta(c, own.get(s, s))))
+        x = x.relabel(own)
+        batch = tuple(c for c in copies if c in used)
+        inner = tuple(i for i in product.free if i not in own and i not in set(product.own))
+        data = x.full((*batch, *inner))
+        data = data.reshape(*(extent(c.plate) for c in batch), -1, *data.shape[-2:])
+        data = np.moveaxis(data, -3, -2)
+        old = self._bases.get(token)
+        if old is None:
+            old = np.zeros((*data.shape[:-2], 0, data.shape[-1]))
+        self._bases[token], C = extended(old, data)
+        C = np.concatenate([C, np.zeros((*C.shape[:-1], extent(b.plate) - C.shape[-1]))], axis=-1)
+        C = np.moveaxis(C, -3, -1).reshape(*C.shape[: len(batch)], *(extent(i.plate) for i in inner), C.shape[-1], -1)
+        result = Named((*batch, *inner, b), C[..., None])
+        return result.relabel({c: s for s, c in own.items()})
+
+    def _letters(self, term: Term) -> set[Slot]:
+        return {s for a in atoms(term) for s in a.slots} | set(term.free)
+
+    def _fresh(self, token: bytes, room: Room, each: int, name: tuple[str, str]) -> np.ndarray:
+        """(batch, inner letters, each, runs, slots): new standard Gaussian vectors."""
+        part, frame = room.parts[token], self.frame(room)
+        vectors, source = count(part.inner) * each, self.stream(*name)
+        data = frame.leaf(vectors, source) if part.leaf else frame.gaussian(vectors, source)
+        sizes = [extent(i.plate) for i in part.inner]
+        return data.reshape(*frame.batch, *sizes, *([each] if name[0] == "matrix" else []), *data.shape[-2:])
+
+    def stream(self, *name: object) -> np.random.Generator:
+        return stream(self.at.setting.seed, *name, self.at.setting.shard)
+
+
+class Columns:
+    """A matrix, known by the images of some directions: over the letters of its copies and b."""
+
+    def __init__(self, frames: Frames, product: Term, images: Named) -> None:
+        self.frames, self.product, self.images = frames, product, images
+
+    def __matmul__(self, x: Named) -> Named:
+        """sigma m^{-1/2} Sum_b C[.., b] G[.., b] for the argument with the coordinates x."""
+        op = self.product.op
+        assert isinstance(op, MatMul)
+        C = self.frames.coefficients(self.product, x)
+        copies = self.frames.plan.structure.copies[op.matrix.token]
+        to: dict[Slot, Slot] = {c: s for c, s in zip(copies, self.product.own, strict=True) if isinstance(c, Index)}
+        sigma2 = entry(Sigma2(op.matrix), make(Sigma2(op.matrix))).data.item()
+        scale = np.sqrt(sigma2 / op.matrix.columns.at(self.frames.at.setting.width))
+        C, images = Named(C.over, scale * C.data), self.images.relabel(to)
+        b = next(i for i in images.over if i.name == "@b")
+        if extent(b.plate) > 1:
+            return contract(1, [C, images], self.product.free)
+        alone: dict[Slot, Slot] = {b: Member(b.plate, 0)}
+        return combine(np.multiply, images.relabel(alone), C.relabel(alone))
+
+
+class Means(Interpreter):
+    """The mean of a vector over its coordinates, by inner products."""
+
+    def __init__(self, at: Collapsed) -> None:
+        super().__init__()
+        self.at = at
+
+    def value(self, term: Term) -> Named:
+        return self.at.value(term) if term.width is None else super().value(term)
+
+    def _value(self, term: Term) -> Named:
+        assert term.width is not None
+        size = self.at.size(term.width)
+        pair = factors(term)
+        if pair is None and (isinstance(term.op, Generator) or not linear(term)):
+            pair = ONE, term
+        return super()._value(term) if pair is None else combine(lambda x: x / size, self.at.product(*pair))
+
+
+class Block(Interpreter):
+    """Vectors on a range of coordinates. Block 0 are those that are asked for, and there alone frame vectors have a value."""
+
+    def __init__(self, at: Collapsed, width: Width, index: int, length: int) -> None:
+        super().__init__()
+        self.at, self.width, self.index, self.length = at, width, index, length
+        self._drawn: dict[bytes, Named] = {}
+        self._columns: dict[bytes, Named] = {}
+
+    def value(self, term: Term) -> Named:
+        return self.at.value(term) if term.width is None else super().value(term)
+
+    def generator(self, term: Term) -> Named:
+        if not self.at.plan.is_explicit(term):
+            x = self.at.frames.value(term)
+            return Named(x.over, x.data[..., : self.length])
+        pattern = self.at.plan.structure.generators[term.family.key]
+        if term.family.key not in self._drawn:
+            self._drawn[term.family.key] = semantics.draw(pattern.op, pattern, self)
+        return self._drawn[term.family.key].relabel(instance(pattern, term))
+
+    # ---- what the rules ask for
+
+    def __call__(self, term: Term) -> Named:
+        """The argument of a matrix: its coordinates in its frame."""
+        return self.at.frames.value(term)
+
+    def initial(self, op: Input, term: Term) -> Named:
+        source, shape = self.stream("vector", op.name), (self.at.setting.runs, self.length)
+        return initial(self, self.at.moments, op, term, lambda _, n: source.standard_normal((n, *shape)))
+
+    def matrix(self, record: Record, product: Term) -> Columns:
+        return Columns(self.at.frames, product, self.columns(record))
+
+    def columns(self, record: Record) -> Named:
+        """These coordinates of G f_b."""
+        if record.token not in self._columns:
+            copies = tuple(dict.fromkeys(s for s in self.at.plan.structure.copies[record.token] if isinstance(s, Index)))
+            over = (*copies, known_by(self.at.plan.inputs(record.token)))
+            shape = (*(extent(i.plate) for i in over), self.at.setting.runs, self.length)
+            self._columns[record.token] = Named(over, self.stream("matrix", record.name).standard_normal(shape))
+        return self._columns[record.token]
+
+    def stream(self, *name: object) -> np.random.Generator:
+        return stream(self.at.setting.seed, *name, self.at.setting.shard, self.width.name, self.index)
+
+
+def known_by(size: int) -> Index:
+    return Index("@b", Plate("basis", size))

@@ -1,0 +1,78 @@
+"""The engines by name and the choice between them; shards of a request, each an interpreter of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from netsor.algebra.moments import Moments
+from netsor.errors import IllFormed
+from netsor.finite.collapsed import Collapsed
+from netsor.finite.cost import Cost
+from netsor.finite.dense import MEMORY, Dense, check_memory, memory
+from netsor.finite.lazy import Lazy
+from netsor.finite.rooms import Plan
+from netsor.finite.shards import Setting, cut
+from netsor.ir import Term
+from netsor.numeric.interpreter import Interpreter
+
+ENGINES = ("dense", "lazy", "collapsed")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The engine of a request, and what the others would have cost.
+
+    costs: the cheapest first, where `engine` was left open; `prefer` builds the interpreter of a shard.
+    """
+
+    engine: str
+    asked: bool
+    costs: tuple[Cost, ...]
+    build: Callable[[Setting], Interpreter]
+
+    @property
+    def cost(self) -> Cost:
+        return next(c for c in self.costs if c.engine == self.engine)
+
+    @property
+    def why(self) -> str:
+        reason = "as asked" if self.asked else "the least work by the cost model"
+        return "\n".join([f"engine {self.engine}: {reason}", *(f"  {c}" for c in self.costs)])
+
+    def shards(self, width: int, runs: int, seed: np.random.SeedSequence, first: int = 0) -> Iterator[tuple[int, Interpreter]]:
+        """(runs of it, its interpreter), in order."""
+        for shard, some in cut(runs, self.cost.shard):
+            yield some, self.build(Setting(width, some, seed, first + shard))
+
+
+def choose(
+    moments: Moments, roots: Sequence[Term], width: int, runs: int, coordinates: int, engine: str | None = None
+) -> Choice:
+    """The cheapest engine for the request, or the one that is asked for.
+
+    Dense is not chosen, and refused where it is asked for, if a run of it does not fit in memory.
+    Raises: NS311 for an engine that is not there; NS403.
+    """
+    if engine is not None and engine not in ENGINES:
+        raise IllFormed(
+            "NS311",
+            statement=f"engine={engine!r}",
+            hypothesis="the engines are " + ", ".join(ENGINES),
+            repair='leave it open, or write engine="dense"',
+        )
+    plan = Plan(moments, roots, width, coordinates)
+    builds: dict[str, Callable[[Setting], Interpreter]] = {
+        "dense": lambda setting: Dense(moments, roots, setting, coordinates),
+        "lazy": lambda setting: Lazy(moments, roots, setting, coordinates),
+        "collapsed": lambda setting: Collapsed(plan, setting, min(plan.cost.shard, runs)),
+    }
+    found = [kind.cost_of(moments, roots, width, coordinates) for kind in (Dense, Lazy)] + [plan.cost]
+    costs = tuple(sorted((replace(c, shard=min(c.shard, runs)) for c in found), key=lambda c: c.nanoseconds))
+    fits = memory(width, roots) <= MEMORY
+    chosen = engine or next(c.engine for c in costs if c.engine != "dense" or fits)
+    if chosen == "dense":
+        check_memory(width, roots)
+    return Choice(chosen, engine is not None, costs, builds[chosen])

@@ -1,0 +1,34 @@
+"""How a request is cut into shards: the unit of randomness and of arithmetic, fixed by the request and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsor.ir import Term
+from netsor.numeric.demand import demanded
+from netsor.numeric.named import count
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One shard of a simulation: the base width, its runs, and where its streams come from."""
+
+    width: int
+    runs: int
+    seed: np.random.SeedSequence
+    shard: int
+
+
+def live(roots: Sequence[Term]) -> int:
+    """How many vectors a run holds, at most."""
+    patterns = demanded(roots, lambda t: t.width is not None, lambda t: t.args)
+    return max(1, sum(count(t.free) for t in patterns))
+
+
+def cut(runs: int, size: int) -> Iterator[tuple[int, int]]:
+    """(shard, runs of it), in order."""
+    for k, start in enumerate(range(0, runs, size)):
+        yield k, min(size, runs - start)
