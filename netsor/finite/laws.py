@@ -19,7 +19,8 @@ from netsor.numeric.draws import checked_count
 from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.law import Law, Mixture, PointMass, Sampled
 from netsor.numeric.streams import Rng, seed_of
-from netsor.ops import MUL
+from netsor.ops import MUL, Op
+from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul, Sigma2
 from netsor.rules.mean import mean
 
@@ -141,28 +142,34 @@ def matrix_factor(g: Term, h: Term) -> Poly:
 
 
 def conditional_score(moments: Moments, score: Term) -> tuple[Poly, Poly] | None:
-    """n^{-1/2} <l, W r> given l and r is N(0, sigma^2 (n^{-1}|l|^2) (n^{-1}|r|^2)), if nothing else depends on W."""
+    """n^{-1/2} <l, W r> given l and r is N(0, sigma^2 (n^{-1}|l|^2) (n^{-1}|r|^2)), if nothing else depends on W; likewise
+    n^{-1/2} <v, r> with a centred initial vector v is N(0, Var(v) n^{-1}|r|^2)."""
     left, right, *_ = score.args
     product = moments.expand(left) * moments.expand(right)
-    for pivot in dict.fromkeys(a.op for m in product for a in m.atoms if isinstance(a.op, MatMul)):
-        parts = [(m, [a for a in m.atoms if semantics.source(a.op) == pivot.matrix.token]) for m in product]
+    for pivot in dict.fromkeys(a.op for m in product for a in m.atoms if may_be_last(a.op)):
+        source = semantics.source(pivot)
+        parts = [(m, [a for a in m.atoms if semantics.source(a.op) == source]) for m in product]
         if any(len(mine) != 1 for _, mine in parts):
             continue
-        others = [t for m, (g,) in parts for t in (*m.scalars, g.args[0], *(a for a in m.atoms if a is not g))]
-        if pivot.matrix.token in {semantics.source(f.op) for f in postorder(*others)}:
+        others = [t for m, (g,) in parts for t in (*m.scalars, *g.args, *(a for a in m.atoms if a is not g))]
+        if source in {semantics.source(f.op) for f in postorder(*others)}:
             continue
         variance = Poly()
         for m, (g,) in parts:
             for n, (h,) in parts:
                 q = Mono(n.number, n.bound, n.scalars, (*(a for a in n.atoms if a is not h), h))
                 q = q.apart([*m.bound, *m.letters])
-                h = q.atoms[-1]
                 rest = [a for a in m.atoms if a is not g]
                 coefficient = Poly((Mono(m.number * q.number, (), (*m.scalars, *q.scalars)),))
-                forms = inner(rest, list(q.atoms[:-1])) * inner([g.args[0]], [h.args[0]])
-                variance = variance + bind(coefficient * matrix_factor(g, h) * forms, (*m.bound, *q.bound))
+                forms = inner(rest, list(q.atoms[:-1])) * second(moments, g, q.atoms[-1])
+                variance = variance + bind(coefficient * forms, (*m.bound, *q.bound))
         return Poly(), variance
     return None
+
+
+def may_be_last(op: Op) -> bool:
+    """Can a score be Gaussian given everything but this source?"""
+    return isinstance(op, MatMul) or (isinstance(op, Input) and op.law is None and op.mean == 0)
 
 
 def inner(left: list[Term], right: list[Term]) -> Poly:

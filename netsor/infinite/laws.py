@@ -19,6 +19,7 @@ from netsor.ir import Term
 from netsor.numeric.law import Law, Mixture, PointMass, Sampled
 
 Pair = tuple[np.ndarray, np.ndarray]
+ROUNDING = 1e-12  # of the largest value
 SETTLED, TOLERATED = 1e-10, 1e-6  # relative changes under refinement
 
 
@@ -83,7 +84,7 @@ def as_law(means: np.ndarray, variances: np.ndarray) -> Law:
     """A mixture, its rounding below zero removed; a point mass when nothing is random."""
     variances = np.where(variances > 1e-13 * np.maximum(variances, means * means).max(initial=0.0), variances, 0.0)
     if not variances.any():
-        if np.ptp(means) <= 1e-12 * np.abs(means).max(initial=0.0):
+        if np.ptp(means) <= ROUNDING * np.abs(means).max(initial=0.0):
             return PointMass(float(means.mean()))
         return Sampled(means)
     return Mixture(means, variances)
@@ -91,9 +92,8 @@ def as_law(means: np.ndarray, variances: np.ndarray) -> Law:
 
 def scalar_law(engine: Engine, term: Term, sampling: Sampling) -> Law:
     draws = np.stack([at.value(term).data.ravel() for at, _ in engine.replicates([term], sampling)])
-    if not engine.moments.scored(term):
-        return PointMass(float(draws.mean()))
-    return Sampled(draws)
+    constant = np.ptp(draws) <= ROUNDING * np.abs(draws).max()
+    return PointMass(float(draws.mean())) if constant or not engine.moments.scored(term) else Sampled(draws)
 
 
 def curved_law(engine: Engine, term: Term, sampling: Sampling) -> Law:
