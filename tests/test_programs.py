@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calibrated import assert_detects, assert_within, average
+from mutants import scores_of_twice_the_size
 
 from netsor import OutsideTheorem, Program, mean, simulate
 from netsor.cli import main
-from netsor.infinite.values import LimitValues
-from netsor.ir import Term
 from netsor.loading import load
 from netsor.numeric.draws import Draws
 from netsor.numeric.estimate import Estimate
-from netsor.numeric.named import Named
 
 DIRECTORY = Path(__file__).parents[1] / "programs"
 PROGRAMS = sorted(file.stem for file in DIRECTORY.glob("*.py"))
@@ -121,13 +119,7 @@ def test_two_layers_against_small_widths() -> None:
 
 
 def test_scores_of_twice_the_size_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = LimitValues.masked
-
-    def masked(self: LimitValues, score: Term, value: Named) -> Named:
-        value = right(self, score, value)
-        return Named(value.over, 2 * value.data)
-
-    monkeypatch.setattr(LimitValues, "masked", masked)
+    scores_of_twice_the_size(monkeypatch)
     assert_detects(check_two_layers, SMALL, 3, 2**13)
 
 

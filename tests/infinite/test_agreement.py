@@ -1,15 +1,12 @@
 """The limit against exact simulation at growing width: moments as a + b/n + c/n², and a whole density."""
 
 from collections.abc import Callable
-from itertools import count
 
 import numpy as np
 import pytest
 from calibrated import BATCHES, assert_detects, assert_within
+from mutants import pivots_score_by_score, scores_of_twice_the_size
 
-from netsor.algebra import forms
-from netsor.algebra.moments import Moments
-from netsor.algebra.pivots import Pivots
 from netsor.algebra.poly import ONE, Poly
 from netsor.finite.laws import finite_law
 from netsor.functions import clip, layernorm, relu, softmax, sqrt, sum_over
@@ -18,7 +15,6 @@ from netsor.infinite.values import LimitValues
 from netsor.ir import Plate, Term, distinct
 from netsor.numeric.estimate import Estimate
 from netsor.numeric.law import Law, Mixture
-from netsor.numeric.named import Named
 from netsor.program import Program
 from netsor.rules import dot, matmul, matrix, mean, vector
 
@@ -111,27 +107,6 @@ def one_pairing(patch: pytest.MonkeyPatch) -> None:
 def one_matrix_for_all_heads(patch: pytest.MonkeyPatch) -> None:
     """Cov(W[a] x, W[a'] x') without its δ(a, a')."""
     patch.setattr(matmul, "same", lambda left, right: ONE)
-
-
-def pivots_score_by_score(patch: pytest.MonkeyPatch) -> None:
-    """Every other score takes its first matrix as the pivot where the others take their last."""
-    calls, right = count(), forms.white_form
-
-    def white_form(moments: Moments, pivots: Pivots, score: Term, rank: dict[bytes, int]) -> Poly | None:
-        sign = (-1) ** next(calls)
-        return right(moments, pivots, score, {source: sign * r for source, r in rank.items()})
-
-    patch.setattr(forms, "white_form", white_form)
-
-
-def scores_of_twice_the_size(patch: pytest.MonkeyPatch) -> None:
-    right = LimitValues.masked
-
-    def masked(self: LimitValues, score: Term, value: Named) -> Named:
-        value = right(self, score, value)
-        return Named(value.over, 2 * value.data)
-
-    patch.setattr(LimitValues, "masked", masked)
 
 
 def one_gaussian(patch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import count
 
 import numpy as np
 import pytest
 from calibrated import BATCHES, Deviates, assert_detects, assert_within, average
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from mutants import pivots_score_by_score
 
 from netsor.algebra import forms
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import Pivots
-from netsor.algebra.poly import Poly
 from netsor.functions import relu, softmax, sum_over, tanh
 from netsor.infinite.plan import ScorePlan, plan_scores
 from netsor.infinite.values import LimitValues
@@ -250,17 +249,6 @@ def test_random_deep_programs_with_shared_matrices(layers: list[tuple[str, str, 
     assume(all(d.severity != "refused" for d in program.check()))
     assume(Pivots(Moments()).order(scores) is not None)
     check_routes(scores, seed)
-
-
-def pivots_score_by_score(patch: pytest.MonkeyPatch) -> None:
-    """Every other score takes its first matrix as the pivot where the others take their last."""
-    calls, right = count(), forms.white_form
-
-    def white_form(moments: Moments, pivots: Pivots, score: Term, rank: dict[bytes, int]) -> Poly | None:
-        sign = (-1) ** next(calls)
-        return right(moments, pivots, score, {source: sign * r for source, r in rank.items()})
-
-    patch.setattr(forms, "white_form", white_form)
 
 
 def independent_stages(patch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from math import erf, exp, pi, sqrt
 import numpy as np
 import pytest
 from calibrated import BATCHES, assert_detects, assert_same_law, assert_within, average, draws
+from mutants import scores_of_twice_the_size
 from scipy.integrate import quad
 
 from netsor import limit
@@ -15,11 +16,9 @@ from netsor.functions import mean_over, relu, silu, softmax, sum_over, tanh
 from netsor.infinite import laws
 from netsor.infinite import sample as sampler
 from netsor.infinite.coordinates import Coordinates
-from netsor.infinite.values import LimitValues
 from netsor.ir import Index, Plate, Term
 from netsor.limit import Limit
 from netsor.numeric.law import Mixture, PointMass, Sampled
-from netsor.numeric.named import Named
 from netsor.program import Program
 from netsor.rules import Law, dot, matrix, mean, vector
 
@@ -296,16 +295,6 @@ def test_masks() -> None:
 # ----------------------------------------------------------------------------------------------------------------- mutants
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
-
-
-def scores_of_twice_the_size(patch: pytest.MonkeyPatch) -> None:
-    right = LimitValues.masked
-
-    def masked(self: LimitValues, score: Term, value: Named) -> Named:
-        value = right(self, score, value)
-        return Named(value.over, 2 * value.data)
-
-    patch.setattr(LimitValues, "masked", masked)
 
 
 def one_stream_for_all(patch: pytest.MonkeyPatch) -> None:
