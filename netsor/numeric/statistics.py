@@ -116,8 +116,9 @@ def panels(*laws: Replicated) -> tuple[Array, list[Array], float]:
         ratio = pooled[0] - pooled[-1]
         integrand = np.exp(pooled[0]) * ratio - np.exp(pooled[0]) + np.exp(pooled[-1])
         size = np.abs(integrand @ to_coefficients)
-        # The rule is exact up to degree 2 * 16 - 1: where coefficients fall geometrically, the next is last²/first.
-        miss = half * np.square(size[:, -4:].sum(axis=-1)) / np.maximum(size.max(axis=-1), _FLOAT.tiny)
+        # What is left out is at most of the size of the last coefficients. (The rule is exact to twice their degree, but to
+        # take their square would trust them to fall geometrically, and behind a sharp turn of log(p/q) they do not.)
+        miss = half * size[:, -4:].sum(axis=-1)
         kept = np.maximum(defect, miss) <= _DEFECT
         if halving == _HALVINGS or count + 2 * a.size > _PANELS:
             kept[:] = True
