@@ -10,8 +10,9 @@ _HOMES = {
     "netsor.rules": "Law dot matrix mean vector",
     "netsor.rules.input": "unknown",
     "netsor.binding": "param table",
-    "netsor.functions": "clip cos elementwise erf exp gelu hardmax layernorm leaky_relu log max_over mean_over relu rmsnorm "
-    "sigmoid sign silu sin softmax softplus sqrt step sum_over tanh top_k",
+    "netsor.functions": "clip cos elementwise elu erf exp gelu hard_sigmoid hardmax hermite layernorm leaky_relu log max_over "
+    "maximum mean_over minimum probit rbf relu relu_power rmsnorm sigmoid sign silu sin softmax softplus sqrt step sum_over "
+    "tanh top_k",
     "netsor.program": "Program",
     "netsor.limit": "Limit",
     "netsor.simulation": "simulate",

@@ -75,11 +75,26 @@ class Offset(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Dual:
-    """Closed forms of Gaussian expectations of f: `mean(m, v)` = E f(X), and `pair(v, w, c)` = E f(X) f(Y), centred."""
+class Gate:
+    """sgn(x - at), or its average over noise: E sgn(x - at + sqrt(noise) N) = erf((x - at) / sqrt(2 noise))."""
 
-    mean: Callable[..., Any]
-    pair: Callable[..., Any]
+    at: Number = 0
+    noise: Number = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """number * x^power * exp(rate x - bend x^2) * gate * wave; wave: (True, f) for cos(f x), (False, f) for sin(f x).
+
+    A function that is a sum of pieces has closed Gaussian expectations, alone and with others.
+    """
+
+    number: Number = 1
+    power: int = 0
+    rate: Number = 0
+    bend: Number = 0
+    gate: Gate | None = None
+    wave: tuple[bool, Number] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +122,7 @@ class Fn:
     singular: tuple[float, ...] = field(default=(), compare=False)
     text: str | None = field(default=None, compare=False)
     latex: str | None = field(default=None, compare=False)
-    dual: Dual | None = field(default=None, compare=False)
+    pieces: tuple[Piece, ...] = field(default=(), compare=False)
     token: bytes = b""
 
     @property
@@ -161,4 +176,12 @@ POW = Fn("pow", lambda x, y: x**y, lambda sp, x, y: x**y, 2)
 AND = Fn("and", lambda x, y: x * y, lambda sp, x, y: x * y, 2, text="{} & {}", latex=r"{} \wedge {}")
 OR = Fn("or", lambda x, y: x + y - x * y, lambda sp, x, y: x + y - x * y, 2, text="{} | {}", latex=r"{} \vee {}")
 NOT = Fn("not", lambda x: 1 - x, lambda sp, x: 1 - x, 1, text="~({})", latex=r"\neg ({})")
-ABS = Fn("abs", abs, lambda sp, x: sp.Abs(x), features=((0.0, 0.0),), text="|{}|", latex=r"\left|{}\right|")
+ABS = Fn(
+    "abs",
+    abs,
+    lambda sp, x: sp.Abs(x),
+    features=((0.0, 0.0),),
+    text="|{}|",
+    latex=r"\left|{}\right|",
+    pieces=(Piece(power=1, gate=Gate()),),
+)

@@ -18,6 +18,7 @@ LAYERS = """
     errors
     checks
     ops
+    closed
     ir
     walks
     semantics

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from netsor.checks import Number, number
 from netsor.errors import IllFormed
 from netsor.ir import Function
+from netsor.ops import Gate, Piece
 
 
 def clip(c: Number = 1) -> Function:
@@ -20,4 +23,12 @@ def clip(c: Number = 1) -> Function:
         lambda sp, x: sp.Min(sp.Max(x, -sp.nsimplify(c)), sp.nsimplify(c)),
         params=(c,),
         features=((-bound, 0.0), (bound, 0.0)),
+        pieces=clip_pieces(c),
     )
+
+
+def clip_pieces(c: Number) -> tuple[Piece, ...]:
+    """2 clip(x) = (x + c) sgn(x + c) - (x - c) sgn(x - c)."""
+    half = Fraction(1, 2)
+    low, high = Gate(at=-c), Gate(at=c)
+    return Piece(half, 1, gate=low), Piece(half * c, gate=low), Piece(-half, 1, gate=high), Piece(half * c, gate=high)

@@ -5,5 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from netsor.ir import Function
+from netsor.ops import Gate, Piece
 
-sign = Function("sign", np.sign, lambda sp, x: sp.sign(x), features=((0.0, 0.0),), jumps=(0.0,))
+sign = Function("sign", np.sign, lambda sp, x: sp.sign(x), features=((0.0, 0.0),), jumps=(0.0,), pieces=(Piece(gate=Gate()),))

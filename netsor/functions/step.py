@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from netsor.ir import Function
+from netsor.ops import Gate, Piece
+
+HALF = Fraction(1, 2)
 
 step = Function(
     "step",
@@ -12,4 +17,5 @@ step = Function(
     lambda sp, x: sp.Heaviside(x, 0),
     features=((0.0, 0.0),),
     jumps=(0.0,),
+    pieces=(Piece(HALF), Piece(HALF, gate=Gate())),
 )

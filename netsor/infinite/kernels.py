@@ -1,47 +1,39 @@
 """Irreducible expectations: E of a product of nonlinear functions of jointly Gaussian vectors, given the scores.
 
-The factors are functions of a few affine inputs U = (U_1, .., U_d); a factor that is itself affine is integrated out
-given the inputs of the others. One input: quadrature on the line. Two: a closed form if the function has one, else
-quadrature in the plane. More, or operations along plates: quasi-Monte Carlo over coordinates.
+The factors are functions of a few affine inputs; `numeric.integral` chooses a route for each entry. More than three inputs,
+or operations along plates: quasi-Monte Carlo over coordinates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsor.infinite.coordinates import Coordinates
 from netsor.ir import Term
-from netsor.numeric.linear import psd_pinv
+from netsor.numeric.integral import Integral, Part, TooLarge
 from netsor.numeric.named import Named, extent, union
-from netsor.numeric.quadrature import Feature, expect1, expect2, nodes1, nodes2
-from netsor.ops import Map
+from netsor.numeric.quadrature import Feature
+from netsor.ops import Map, Piece
 
 if TYPE_CHECKING:
     from netsor.infinite.values import LimitValues
 
-CHUNK = 2_000_000  # numbers in one array of quadrature nodes
-LARGEST_PLANE = 4e8  # evaluations in the plane; beyond, quasi-Monte Carlo
-POINTS = (256, 1024, 4096)  # coordinates of a quasi-Monte Carlo kernel by level
+POINTS = (256, 1024, 4096, 16384)  # coordinates of a quasi-Monte Carlo kernel by level
 
 
-class NotByQuadrature(Exception):
+class NotCoordinatewise(Exception):
     """The leaf is not a function of a few affine inputs."""
 
 
 def kernel(at: LimitValues, leaf: Term) -> Named:
     """The value of an irreducible leaf over its letters and runs."""
-    factors = leaf.args
-    affine = [x for x in factors if at.moments.affine(x)]
-    curved = [x for x in factors if not at.moments.affine(x)]
     try:
-        inputs = list(dict.fromkeys(u for x in curved for u in inputs_of(at, x)))
-        if len(inputs) > 2:
-            raise NotByQuadrature
-        return Quadrature(at, leaf, affine, curved, inputs).value()
-    except NotByQuadrature:
+        return Leaf(at, leaf).value()
+    except (NotCoordinatewise, TooLarge):
+        at.routes.count("sampled", 1)
         return by_coordinates(at, leaf)
 
 
@@ -54,7 +46,7 @@ def inputs_of(at: LimitValues, x: Term) -> Iterator[Term]:
             if a.width is not None:
                 yield from inputs_of(at, a)
     else:
-        raise NotByQuadrature
+        raise NotCoordinatewise
 
 
 def parameters_of(at: LimitValues, x: Term) -> Iterator[Term]:
@@ -66,14 +58,17 @@ def parameters_of(at: LimitValues, x: Term) -> Iterator[Term]:
             yield from parameters_of(at, a)
 
 
-class Quadrature:
-    """One leaf as a function of one or two Gaussian inputs, on flat arrays: one entry for each letter value and run."""
+class Leaf:
+    """One leaf as an integral over its Gaussian inputs, on flat arrays: one entry for each letter value and run."""
 
-    def __init__(self, at: LimitValues, leaf: Term, affine: list[Term], curved: list[Term], inputs: list[Term]) -> None:
-        self.at, self.affine, self.curved, self.inputs = at, affine, curved, inputs
-        self.parameters = list(dict.fromkeys(s for x in curved for s in parameters_of(at, x)))
-        gaussians = [*inputs, *affine]
-        scalars = [at.value(s) for s in self.parameters]
+    def __init__(self, at: LimitValues, leaf: Term) -> None:
+        self.at = at
+        plain = [x for x in leaf.args if at.moments.affine(x)]
+        self.curved = [x for x in leaf.args if not at.moments.affine(x)]
+        self.inputs = list(dict.fromkeys(u for x in self.curved for u in inputs_of(at, x)))
+        parameters = list(dict.fromkeys(s for x in self.curved for s in parameters_of(at, x)))
+        gaussians = [*self.inputs, *plain]
+        scalars = [at.value(s) for s in parameters]
         means: list[Named] = []
         covariances: dict[tuple[int, int], Named] = {}
         for x, g in enumerate(gaussians):
@@ -93,109 +88,114 @@ class Quadrature:
         self.cov = np.empty((n, n, flat.shape[1]))
         for (x, y), column in zip(covariances, rest, strict=False):
             self.cov[x, y] = self.cov[y, x] = column
-        self.scalars = rest[len(covariances) :]
         d = range(n)
         self.cov[d, d] = np.maximum(self.cov[d, d], 0.0)
+        self.parameters = dict(zip(parameters, rest[len(covariances) :], strict=True))
 
     def value(self) -> Named:
-        closed = self.closed_form()
-        result = closed if closed is not None else self.integrate()
+        inputs, n = len(self.inputs), self.mean.shape[1]
+        parts = tuple(map(self.part, self.curved))
+        features = tuple(tuple(self.features(k)) for k in range(inputs))
+        result, self.error = self.at.routes(Integral(parts, inputs, self.mean, self.cov, features, np.arange(n)))
+        return Named(self.over, self.spread(result))
+
+    def spread(self, flat: np.ndarray) -> np.ndarray:
         if self.back is not None:
-            result = result[self.back.ravel()]
-        full = result.reshape(*self.shape)[..., None]
-        return Named(self.over, np.broadcast_to(full, (*(extent(i.plate) for i in self.over), *full.shape[-2:])))
+            flat = flat[self.back.ravel()]
+        full = flat.reshape(*self.shape)[..., None]
+        return np.broadcast_to(full, (*(extent(i.plate) for i in self.over), *full.shape[-2:]))
 
-    def closed_form(self) -> np.ndarray | None:
-        """E f(U) and E f(U) f(V) for an f with a dual, U and V centred."""
-        functions = [x.op.fn for x in self.curved if isinstance(x.op, Map) and len(x.args) == 1 and x.args[0] in self.inputs]
-        if self.affine or len(functions) != len(self.curved) or any(f.dual is None for f in functions):
-            return None
-        place = [self.inputs.index(x.args[0]) for x in self.curved]
-        dual = functions[0].dual
-        assert dual is not None
-        if len(functions) == 1:
-            result: np.ndarray = dual.mean(self.mean[0], self.cov[0, 0])
-            return result
-        if len(functions) > 2 or functions[0] != functions[1] or self.mean[place].any():
-            return None
-        x, y = place
-        result = dual.pair(self.cov[x, x], self.cov[y, y], self.cov[x, y])
-        return result
+    def part(self, x: Term) -> Part:
+        """A factor as a function of the inputs, with its pieces where it is a known function of one of them."""
+        places = {u: k for k, u in enumerate(self.inputs)}
+        mine = tuple(dict.fromkeys(places[u] for u in inputs_of(self.at, x)))
 
-    def integrate(self) -> np.ndarray:
-        self.at.integrated = True
-        level = self.at.level
-        total = self.mean.shape[1]
-        features = [list(self.features(u)) for u in self.inputs]
-        if len(self.inputs) == 1:
-            nodes = nodes1(features[0], level, self.cov[0, 0])
-        else:
-            first, second = features
-            nodes = nodes2(first, second, level, self.cov[0, 0], self.cov[1, 1], self.cov[0, 1])
-            if nodes * total > LARGEST_PLANE:
-                raise NotByQuadrature
-        step = max(1, CHUNK // nodes)
-        pieces = []
-        for start in range(0, total, step):
-            part = slice(start, start + step)
-            m, c = self.mean[:, part], self.cov[..., part]
-            f = self.integrand(m, c, self.scalars[:, part])
-            if len(self.inputs) == 1:
-                pieces.append(expect1(f, m[0], c[0, 0], features[0], level))
-            else:
-                pieces.append(expect2(f, m[0], m[1], c[0, 0], c[1, 1], c[0, 1], first, second, level))
-        return np.concatenate(pieces)
+        def value(values: Mapping[int, np.ndarray], entries: np.ndarray) -> np.ndarray:
+            known = {self.inputs[k]: v for k, v in values.items()}
+            known |= {s: column[entries][:, None] for s, column in self.parameters.items()}
+            return np.asarray(evaluate(x, known))
 
-    def integrand(self, m: np.ndarray, c: np.ndarray, scalars: np.ndarray) -> Callable[..., np.ndarray]:
-        """The product of the curved factors times E[affine factors | inputs], as a function of the inputs."""
-        d = len(self.inputs)
-        given = np.moveaxis(c[:d, :d], -1, 0)
-        slope = np.moveaxis(np.moveaxis(c[d:, :d], -1, 0) @ psd_pinv(given), 0, -1) if self.affine else None
-        fixed = {s: scalars[k][:, None] for k, s in enumerate(self.parameters)}
+        return Part(mine, value, self.pieces(x))
 
-        def f(*u: np.ndarray) -> np.ndarray:
-            values = {**fixed, **dict(zip(self.inputs, u, strict=True))}
-            out = np.ones(np.broadcast_shapes(*(x.shape for x in u)))
-            for x in self.curved:
-                out = out * evaluate(x, values)
-            if slope is not None:
-                shifts = [x - m[k][:, None] for k, x in enumerate(u)]
-                mean = [
-                    m[d + k][:, None] + sum(slope[k, q][:, None] * shifts[q] for q in range(d)) for k in range(len(self.affine))
-                ]
-                left = c[d:, d:] - np.einsum("kqz,qmz->kmz", slope, c[:d, d:])
-                out = out * isserlis(mean, left[..., None])
-            return out
+    def pieces(self, x: Term) -> tuple[Piece, ...]:
+        """A known function of an input, or exp of a polynomial of degree two in one."""
+        assert isinstance(x.op, Map)
+        if len(x.args) != 1:
+            return ()
+        if x.args[0] in self.inputs:
+            return x.op.fn.pieces
+        return self.bump(x.args[0]) if x.op.fn.name == "exp" else ()
 
-        return f
+    def bump(self, exponent: Term) -> tuple[Piece, ...]:
+        """exp(a + b x + c x^2) of an input x and numbers a, b, c."""
+        if len(self.inputs) != 1:
+            return ()
+        coefficients = [0.0, 0.0, 0.0]
+        for m in self.at.moments.expand(exponent):
+            if m.scalars or m.bound or len(m.atoms) > 2 or any(a != self.inputs[0] for a in m.atoms):
+                return ()
+            coefficients[len(m.atoms)] += m.number
+        a, b, c = coefficients
+        return (Piece(float(np.exp(a)) if a else 1, rate=b, bend=-c),)
 
-    def features(self, u: Term) -> Iterator[Feature]:
-        """Where the functions applied to this input are not smooth."""
-        todo = list(self.curved)
+    # ---- where the factors are not smooth
+
+    def features(self, k: int) -> Iterator[Feature]:
+        """Where the functions applied to input k, alone or on top of others, are not smooth."""
+        u = self.inputs[k]
+        todo = [x for x in self.curved if u in set(inputs_of(self.at, x))]
         for x in todo:
-            if isinstance(x.op, Map) and x not in self.inputs:
-                todo += [a for a in x.args if a.width is not None]
-                if u in x.args:
-                    yield from (Feature(place, width) for place, width in x.op.fn.features)
+            if x in self.inputs or not isinstance(x.op, Map):
+                continue
+            todo += [a for a in x.args if a.width is not None]
+            fn = x.op.fn
+            if u in x.args:
+                yield from (Feature(place, width) for place, width in fn.features)
+                if not fn.features and not fn.pieces:
+                    yield Feature(0.0)  # nothing is known of it: panels
+            elif len(x.args) == 1 and set(inputs_of(self.at, x)) == {u}:
+                yield Feature(0.0)
+                for place, width in fn.features:
+                    yield from (Feature(at, width) for at in self.crossings(k, x.args[0], place))
+            else:
+                yield Feature(0.0)
+
+    def crossings(self, k: int, inner: Term, place: float) -> list[np.ndarray]:
+        """Where an inner function of input k takes a value, for every entry: sign changes on a grid, bisected."""
+        m, s = self.mean[k][:, None], np.sqrt(self.cov[k, k])[:, None]
+        fixed = {p: column[:, None] for p, column in self.parameters.items()}
+
+        def above(z: np.ndarray) -> np.ndarray:
+            with np.errstate(all="ignore"):
+                values = evaluate(inner, {**fixed, self.inputs[k]: m + s * z})
+            return np.broadcast_to(np.asarray(values) > place, z.shape)
+
+        grid = np.broadcast_to(GRID, (len(m), GRID.size))
+        signs = above(grid)
+        changes = signs[:, 1:] != signs[:, :-1]
+        found = []
+        for j in range(int(changes.sum(1).max(initial=0))):
+            here = changes & (changes.cumsum(1) == j + 1)
+            at = here.argmax(1)
+            low, high = GRID[at][:, None], GRID[at + 1][:, None]
+            left = np.take_along_axis(signs, at[:, None], 1)
+            for _ in range(BISECTIONS):
+                middle = (low + high) / 2
+                same = above(middle) == left
+                low, high = np.where(same, middle, low), np.where(same, high, middle)
+            found.append(np.where(here.any(1), (m + s * high)[:, 0], np.inf))
+        return found
 
 
-def evaluate(x: Term, values: dict[Term, np.ndarray]) -> Any:
+GRID = np.linspace(-13, 13, 1025) + 1 / 3072  # no round number is a node
+BISECTIONS = 48
+
+
+def evaluate(x: Term, values: Mapping[Term, np.ndarray]) -> Any:
     if x in values:
         return values[x]
     assert isinstance(x.op, Map)
     return x.op.fn.numpy(*(evaluate(a, values) for a in x.args))
-
-
-def isserlis(mean: Sequence[np.ndarray], cov: np.ndarray) -> np.ndarray:
-    """E of a product of Gaussians with these means and covariances."""
-    if not mean:
-        return np.ones(())
-    rest = range(1, len(mean))
-    out: np.ndarray = mean[0] * isserlis(mean[1:], cov[1:, 1:])
-    for k in rest:
-        others = [j for j in rest if j != k]
-        out = out + cov[0, k] * isserlis([mean[j] for j in others], cov[np.ix_(others, others)])
-    return out
 
 
 def by_coordinates(at: LimitValues, leaf: Term) -> Named:

@@ -17,6 +17,7 @@ from netsor.infinite.kernels import kernel
 from netsor.infinite.plan import ScorePlan, generators_below
 from netsor.ir import Term
 from netsor.numeric.demand import instance
+from netsor.numeric.integral import Routes
 from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.joint import Normals, draw_given
 from netsor.numeric.linear import sobol_normals
@@ -39,12 +40,18 @@ class LimitValues(Interpreter):
     ) -> None:
         super().__init__()
         self.moments, self.plan, self.level = moments, plan, level
-        self.integrated = self.sampled = False  # did a quadrature, did a quasi-Monte Carlo kernel contribute?
+        self.routes = Routes(level)
+        self.sampled = False  # did a quasi-Monte Carlo kernel contribute?
         self._kernels, self._normals = kernels, normals
         self._todo = [list(stage) for stage in plan.stages]
         self._scores: dict[bytes, tuple[Term, Named]] = {}
         self._forms: dict[bytes, Form] = {}
         self._whites: dict[bytes, Named] = {}
+
+    @property
+    def integrated(self) -> bool:
+        """Did a quadrature contribute?"""
+        return any(route != "closed" and route != "sampled" for route in self.routes.taken)
 
     def _value(self, term: Term) -> Named:
         if isinstance(term.op, Expect):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
@@ -127,3 +129,24 @@ def _refusal(statement: str) -> Numerical:
         consequence="there are no Gaussian variables with these covariances",
         repair="compute the covariances from the variables themselves; an overflow or a wrong entry shows up here",
     )
+
+
+def determinant(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """a d - b c to a few units of roundoff of the result: the products' rounding errors are added back
+    (Kahan; Jeannerod, Louvet, Muller 2013)."""
+    p, q = a * d, b * c
+    correction = lost(a, d, p) - lost(b, c, q)
+    exact = (p - q) + correction
+    return np.where(np.isfinite(exact), exact, p - q)
+
+
+def lost(x: Any, y: Any, product: Any) -> Any:
+    """x y - fl(x y), exactly (Dekker 1971)."""
+    (x1, x2), (y1, y2) = halves(x), halves(y)
+    return x2 * y2 - (((product - x1 * y1) - x2 * y1) - x1 * y2)
+
+
+def halves(x: Any) -> tuple[Any, Any]:
+    big = 134217729.0 * x
+    high = big - (big - x)
+    return high, x - high

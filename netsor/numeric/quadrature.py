@@ -1,9 +1,11 @@
-"""E f(U) and E f(U, V) for Gaussian arguments: Gauss-Legendre panels between the places where f is not smooth.
+"""E f(U) and E f(U, V) for Gaussian arguments: the trapezoid rule where f is analytic, panels where it is not.
 
-The line is standardised, cut into panels of equal width, and cut again at every `Feature`: once at a kink, and in
-geometric progression around a soft transition, so that f is analytic well beyond every panel. Each entry of the arrays
-of means and covariances has its own cuts, but all have equally many, and all are integrated in one call of f. A cut
-that falls off the line or onto another cut leaves a panel of weight zero.
+The line is standardised. For a function that is analytic in a strip the trapezoid rule converges like exp(-2 pi d/h), d the
+distance of the nearest pole and h the step (Trefethen, Weideman 2014); it serves where every `Feature` has a width. Elsewhere,
+and where a narrow strip would take more nodes, the line is cut into panels of equal width with a Gauss-Legendre rule each, and
+cut again at every feature: once at a kink, and in geometric progression around a soft transition, so that f is analytic well
+beyond every panel. Each entry of the arrays of means and covariances has its own cuts, but all have equally many, and all are
+integrated in one call of f. A cut that falls off the line or onto another cut leaves a panel of weight zero.
 
 Every part of the resolution (reach of the line, panels, nodes in a panel) depends on `level`, so that the difference
 between two levels sees a tail that was cut off and a feature that was not declared: it is the error estimate.
@@ -19,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsor.errors import Numerical
+from netsor.numeric.linear import determinant
 
 Array = NDArray[np.float64]
 Cut = tuple[Array, Array]
@@ -105,9 +108,45 @@ def expect2(
     return np.where((var1 == 0) & (var2 == 0), values[..., 0], _total(outer, _total(inner, values.reshape(y.shape))))
 
 
+def line(mean: Array, var: Array, features: Sequence[Feature], level: int) -> tuple[Array, Array]:
+    """Nodes u and weights for E f(U), U ~ N(mean, var).  Shapes: (n) to (n, nodes) twice."""
+    scale = _scale(mean, var)
+    z, weights = _rule(_cuts(features, mean, scale), var.shape, level)
+    return mean[:, None] + scale[:, None] * z, weights
+
+
+def given(
+    mean1: Array,
+    mean2: Array,
+    var1: Array,
+    var2: Array,
+    cov: Array,
+    features1: Sequence[Feature] = (),
+    features2: Sequence[Feature] = (),
+    level: int = 1,
+) -> tuple[Array, Array]:
+    """Nodes u and weights for E[f(U) E[g(V) | U]], cut at the features of f and where V passes those of g.
+
+    Shapes: (n) to (n, nodes) twice, nodes = `nodes_given(...)`.  Raises: as `expect2`.
+    """
+    scale1, scale2 = _scale(mean1, var1), _scale(mean2, var2)
+    crossings = _crossings(_cuts(features2, mean2, scale2), *_correlation(var1, var2, cov))
+    z, weights = _rule(_cuts(features1, mean1, scale1) + crossings, var1.shape, level)
+    return mean1[:, None] + scale1[:, None] * z, weights
+
+
+def nodes_given(
+    var1: Array, var2: Array, cov: Array, features1: Sequence[Feature], features2: Sequence[Feature], level: int
+) -> int:
+    """How many nodes `given` makes for each entry."""
+    cuts1, cuts2 = (_cuts(fs, np.zeros(()), np.sqrt(v)) for fs, v in ((features1, var1), (features2, var2)))
+    return _count(cuts1 + _crossings(cuts2, *_correlation(var1, var2, cov)), level)
+
+
 def nodes1(features: Sequence[Feature] = (), level: int = 1, var: ArrayLike = 1.0) -> int:
-    """How many nodes `expect1` hands to f for each entry: 210 at level 1, 14 more for a kink, a few panels more for a
-    transition that is narrow against sqrt(var). Part of the entries never needs more than all of them.
+    """How many nodes `expect1` hands to f for each entry at level 1: about 80 for a function with one smooth transition, 210
+    and 14 for each kink otherwise, a few panels more for a transition that is narrow against sqrt(var).
+    Part of the entries never needs more than all of them.
     """
     scale = np.sqrt(np.asarray(var, dtype=np.float64))
     return _count(_cuts(features, np.zeros(()), scale), level)
@@ -121,7 +160,7 @@ def nodes2(
     var2: ArrayLike = 1.0,
     cov: ArrayLike = 0.0,
 ) -> int:
-    """How many nodes (outer times inner) `expect2` hands to f for each entry: at level 1, 44,000 for a smooth function,
+    """How many nodes (outer times inner) `expect2` hands to f for each entry: at level 1, 7,000 for smooth transitions,
     53,000 with a kink in each variable, 110,000 if moreover a correlation is 0.9999999. Part of the entries never
     needs more than all of them.
     """
@@ -143,7 +182,26 @@ def _rungs(width: Array) -> int:
     return 1 + ceil(-log(max(soft.min(), _FINEST)) / log(_RATIO)) if soft.size else 0
 
 
+def _step(cuts: Sequence[Cut], level: int) -> float | None:
+    """The step of the trapezoid rule: a seventh of the distance of the nearest pole; None at a kink, or if nothing is known."""
+    nearest = min((float(np.min(width, initial=np.inf)) for _, width in cuts), default=0.0)
+    return min(0.3, nearest / 7) * 0.85 ** (level - 1) if nearest > 0 else None
+
+
+def _trapezoid(cuts: Sequence[Cut], level: int) -> int | None:
+    """How many nodes it has on each side of 0; None where panels have fewer, or there is a kink."""
+    reach, *_ = _resolution(level)
+    step = _step(cuts, level)
+    side = None if step is None or step < 1e-3 else ceil(reach / step)
+    return side if side is not None and 2 * side < _panels(cuts, level) else None
+
+
 def _count(cuts: Sequence[Cut], level: int) -> int:
+    side = _trapezoid(cuts, level)
+    return _panels(cuts, level) if side is None else 2 * side + 1
+
+
+def _panels(cuts: Sequence[Cut], level: int) -> int:
     _, panels, order = _resolution(level)
     return order * (panels + sum(1 + 2 * _rungs(width) for _, width in cuts))
 
@@ -151,6 +209,11 @@ def _count(cuts: Sequence[Cut], level: int) -> int:
 def _rule(cuts: Sequence[Cut], shape: tuple[int, ...], level: int) -> tuple[Array, Array]:
     """Nodes z and weights for E g(Z), Z ~ N(0, 1).  Shapes: (*shape, nodes) each."""
     reach, panels, order = _resolution(level)
+    side = _trapezoid(cuts, level)
+    if side is not None:
+        step = reach / side
+        line = step * np.arange(-side, side + 1)
+        return np.broadcast_to(line, (*shape, line.size)), step * np.exp(-line * line / 2) / sqrt(2 * pi)
     edges = [np.linspace(-reach, reach, panels + 1)]
     for centre, width in cuts:
         ladder = np.where(width > 0, np.clip(width, _FINEST, 1), 0)[..., None] * _RATIO ** np.arange(_rungs(width))
@@ -185,8 +248,16 @@ def _correlation(var1: Array, var2: Array, cov: Array) -> tuple[Array, Array]:
             "a covariance satisfies cov^2 <= var1 var2",
         )
     r = np.where((var1 == 0) | (var2 == 0), 0, _ratio(_ratio(cov, np.sqrt(var1)), np.sqrt(var2)))
-    r = np.where(np.abs(r) > 1 - SNAP, np.sign(r), r)
-    return r, np.sqrt((1 - np.abs(r)) * (1 + np.abs(r)))
+    unit1, unit2 = _power_of_two(var1), _power_of_two(var2)
+    v, w, c = var1 / unit1 / unit1, var2 / unit2 / unit2, np.where(r == 0, 0, cov / unit1 / unit2)
+    q = np.where(r == 0, 1, np.sqrt(np.maximum(_ratio(determinant(v, c, c, w), v * w), 0)))
+    snapped = np.abs(r) > 1 - SNAP
+    return np.where(snapped, np.sign(r), r), np.where(snapped, 0, q)
+
+
+def _power_of_two(var: Array) -> Array:
+    """The power of two next to the standard deviation: division by it is exact."""
+    return np.asarray(np.ldexp(1.0, np.frexp(np.sqrt(var))[1]))
 
 
 def _scale(mean: Array, var: Array) -> Array:

@@ -1,0 +1,298 @@
+"""E of a product of functions of jointly Gaussian variables, each entry of the arrays by the best route there is.
+
+closed   every factor is a sum of known pieces: the recursion of `netsor.closed`, where its rounding error is small
+line     one variable under nonlinear functions: quadrature
+half     two, and the factors of one of them are known: quadrature over the other, closed forms inside
+plane    two: quadrature over both
+space    three: quadrature over the first, the plane inside
+
+Variables that enter as plain factors only are integrated out given the others, by Isserlis' theorem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsor.closed.product import Factor, multiplied
+from netsor.closed.stein import NotClosed
+from netsor.numeric.closed import closed
+from netsor.numeric.linear import determinant, psd_pinv
+from netsor.numeric.quadrature import Feature, expect1, expect2, given, line, nodes1, nodes2, nodes_given
+from netsor.ops import Piece
+
+Array = NDArray[np.float64]
+Entries = NDArray[np.intp]
+
+CHUNK = 2_000_000  # numbers in one array of quadrature nodes
+LARGEST = 4e8  # evaluations of the integrand; beyond, there are better ways
+RELATIVE = 2e-13  # error of a closed form that is accepted
+ABSOLUTE = 2e-15  # error of one inside a quadrature, of sqrt(E f^2 E g^2)
+
+
+class TooLarge(Exception):
+    """No route is affordable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One factor: f maps values of its variables, and the entries they belong to, to its own values."""
+
+    variables: tuple[int, ...]
+    value: Callable[[Mapping[int, Array], Entries], Array]
+    pieces: tuple[Piece, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Integral:
+    """E[prod of parts * prod of plain variables]: variables 0 .. inputs - 1 are under the parts, the others are plain.
+
+    Shapes: mean (d, n), cov (d, d, n); `entries` says which of the entries of the parts' arrays these are.
+    """
+
+    parts: tuple[Part, ...]
+    inputs: int
+    mean: Array
+    cov: Array
+    features: tuple[tuple[Feature, ...], ...]
+    entries: Entries
+
+    def at(self, chosen: Entries) -> Integral:
+        features = tuple(tuple(narrowed(f, chosen) for f in fs) for fs in self.features)
+        return replace(
+            self, mean=self.mean[:, chosen], cov=self.cov[..., chosen], features=features, entries=self.entries[chosen]
+        )
+
+
+def narrowed(feature: Feature, chosen: Entries) -> Feature:
+    return Feature(np.asarray(feature.at)[chosen], feature.width) if np.ndim(feature.at) else feature
+
+
+@dataclass
+class Routes:
+    """Values of integrals at one level of resolution, and the routes that were taken."""
+
+    level: int
+
+    def __post_init__(self) -> None:
+        self.taken: dict[str, int] = {}
+
+    def __call__(self, x: Integral) -> tuple[Array, Array]:
+        """The values, and bounds of the error of those that are closed (0 for the others).  Raises: TooLarge."""
+        value, error = self.closed(x)
+        left = np.flatnonzero(~(error <= RELATIVE * np.abs(value)))
+        self.count("closed", value.size - left.size)
+        if left.size:
+            value[left], error[left] = self.quadrature(x.at(left)), 0.0
+        return value, error
+
+    def count(self, route: str, entries: int) -> None:
+        if entries:
+            self.taken[route] = self.taken.get(route, 0) + entries
+
+    # ---- closed forms
+
+    def closed(self, x: Integral) -> tuple[Array, Array]:
+        """Closed forms with their errors; nan where there is none."""
+        none = np.full((2, x.mean.shape[1]), np.nan)
+        if not all(p.pieces for p in x.parts):
+            return none[0], none[1]
+        terms = multiplied([*known(x.parts), *((k, PLAIN) for k in range(x.inputs, len(x.mean)))], len(x.mean))
+        if terms is None:
+            return none[0], none[1]
+        try:
+            return closed(terms, x.mean, x.cov)
+        except NotClosed:
+            return none[0], none[1]
+
+    # ---- quadrature
+
+    def quadrature(self, x: Integral) -> Array:
+        if x.inputs == 1:
+            return self.by_chunks("line", x, nodes1(x.features[0], self.level, x.cov[0, 0]), self.line)
+        if x.inputs == 2:
+            return self.two(x)
+        if x.inputs == 3:
+            return self.space(x)
+        raise TooLarge
+
+    def by_chunks(self, route: str, x: Integral, nodes: int, f: Callable[[Integral], Array]) -> Array:
+        n = x.mean.shape[1]
+        if nodes * n > LARGEST:
+            raise TooLarge
+        self.count(route, n)
+        step = max(1, CHUNK // nodes)
+        return np.concatenate([f(x.at(np.arange(k, min(k + step, n)))) for k in range(0, n, step)])
+
+    def line(self, x: Integral) -> Array:
+        return expect1(integrand(x), x.mean[0], x.cov[0, 0], x.features[0], self.level)
+
+    def two(self, x: Integral) -> Array:
+        """By halves where one variable is under known functions alone, else in the plane."""
+        for inner in (1, 0):
+            mine = [p for p in x.parts if inner in p.variables]
+            if all(p.variables == (inner,) and p.pieces for p in mine):
+                break
+        else:
+            return self.plane(x)
+        value, good = self.half(x, inner)
+        left = np.flatnonzero(np.logical_not(good))
+        self.count("half", len(value) - left.size)
+        if left.size:
+            value[left] = self.plane(x.at(left))
+        return value
+
+    def half(self, x: Integral, inner: int) -> tuple[Array, Array]:
+        """E[f(U) E[g(V) | U]] with the inner expectation closed: values, and where they are good."""
+        n, outer = x.mean.shape[1], 1 - inner
+        others = [inner, *range(2, len(x.mean))]
+        mine = [replace(p, variables=(0,)) for p in x.parts if p.variables == (inner,)]
+        terms = multiplied([*known(mine), *((k, PLAIN) for k in range(1, len(others)))], len(others))
+        nothing = np.full(n, np.nan), np.zeros(n, dtype=bool)
+        if terms is None:
+            return nothing
+        value, good = np.empty(n), np.empty(n, dtype=bool)
+        nodes = nodes_given(
+            x.cov[outer, outer], x.cov[inner, inner], x.cov[0, 1], x.features[outer], x.features[inner], self.level
+        )
+        if nodes * n > LARGEST:
+            raise TooLarge
+        step = max(1, CHUNK // nodes)
+        for k in range(0, n, step):
+            part = x.at(np.arange(k, min(k + step, n)))
+            m, c = part.mean, part.cov
+            u, weights = given(
+                m[outer],
+                m[inner],
+                c[outer, outer],
+                c[inner, inner],
+                c[0, 1],
+                part.features[outer],
+                part.features[inner],
+                self.level,
+            )
+            slope = np.divide(c[others, outer], c[outer, outer], out=np.zeros_like(c[others, outer]), where=c[outer, outer] > 0)
+            mean = m[others][..., None] + slope[..., None] * (u - m[outer][:, None])
+            cov = left_over(c, others, outer)
+            wide = np.broadcast_to(cov[..., None], (*cov.shape, u.shape[1]))
+            d = len(others)
+            g, error = closed(terms, mean.reshape(d, -1), wide.reshape(d, d, -1))
+            f = product_of([p for p in part.parts if p.variables == (outer,)], {outer: u}, part.entries)
+            g, error = g.reshape(u.shape), error.reshape(u.shape)
+            here = slice(k, k + step)
+            value[here] = (weights * f * g).sum(-1)
+            with np.errstate(invalid="ignore"):
+                off = (weights * np.abs(f) * error).sum(-1)
+                size = np.sqrt((weights * f * f).sum(-1) * (weights * g * g).sum(-1))
+                good[here] = off <= np.maximum(ABSOLUTE * size, RELATIVE * np.abs(value[here]))
+        return value, good
+
+    def plane(self, x: Integral) -> Array:
+        first, second = x.features[:2]
+        nodes = nodes2(first, second, self.level, x.cov[0, 0], x.cov[1, 1], x.cov[0, 1])
+
+        def f(part: Integral) -> Array:
+            m, c = part.mean, part.cov
+            return expect2(
+                integrand(part), m[0], m[1], c[0, 0], c[1, 1], c[0, 1], part.features[0], part.features[1], self.level
+            )
+
+        return self.by_chunks("plane", x, nodes, f)
+
+    def space(self, x: Integral) -> Array:
+        """E[E[. | U]] over three inputs: the line of the first, and the two others given it by the best route."""
+        n, others = x.mean.shape[1], range(1, len(x.mean))
+        nodes = nodes1(x.features[0], self.level, x.cov[0, 0])
+        if nodes * n > LARGEST / 1000:
+            raise TooLarge
+        value = np.empty(n)
+        self.count("space", n)
+        for e in range(n):
+            part = x.at(np.array([e]))
+            m, c = part.mean, part.cov
+            u, weights = line(m[0], c[0, 0], part.features[0], self.level)
+            slope = np.divide(c[1:, 0], c[0, 0], out=np.zeros_like(c[1:, 0]), where=c[0, 0] > 0)
+            mean = m[1:] + slope * (u[0] - m[0])
+            cov = np.repeat(left_over(c, others, 0), u.shape[1], axis=-1)
+            own = [p for p in part.parts if p.variables == (0,)]
+            f = product_of(own, {0: u}, part.entries)[0]
+            rest = tuple(given_first(p, u[0], part.entries) for p in part.parts if p not in own)
+            inner = Integral(rest, 2, mean, cov, tuple(wide(fs, u.shape[1]) for fs in part.features[1:]), np.arange(u.shape[1]))
+            value[e] = weights[0] @ (f * self(inner)[0])
+        return value
+
+
+PLAIN = (Piece(power=1),)
+
+
+def given_first(p: Part, u: Array, entries: Entries) -> Part:
+    """A factor with the first variable fixed at u, one entry for each node."""
+
+    def value(values: Mapping[int, Array], chosen: Entries) -> Array:
+        at = {k + 1: v for k, v in values.items()} | {0: u[chosen][:, None]}
+        return p.value(at, np.broadcast_to(entries, u.shape)[chosen])
+
+    return Part(tuple(k - 1 for k in p.variables if k), value, p.pieces if 0 not in p.variables else ())
+
+
+def wide(features: Sequence[Feature], n: int) -> tuple[Feature, ...]:
+    return tuple(Feature(np.repeat(f.at, n), f.width) if np.ndim(f.at) else f for f in features)
+
+
+def known(parts: Sequence[Part]) -> list[Factor]:
+    return [(p.variables[0], p.pieces) for p in parts]
+
+
+def left_over(cov: Array, others: Sequence[int], given: int) -> Array:
+    """Covariances of the others given one variable."""
+    v = cov[given, given]
+    rows = [
+        [
+            np.where(v > 0, determinant(cov[i, k], cov[i, given], cov[given, k], v) / np.where(v > 0, v, 1), cov[i, k])
+            for k in others
+        ]
+        for i in others
+    ]
+    return np.array(rows)
+
+
+def product_of(parts: Sequence[Part], values: Mapping[int, Array], entries: Entries) -> Array:
+    """The product of parts at nodes.  Shapes: (n, nodes)."""
+    out = np.ones(np.broadcast_shapes(*(v.shape for v in values.values())))
+    for p in parts:
+        out = out * p.value(values, entries)
+    return out
+
+
+def integrand(x: Integral) -> Callable[..., Array]:
+    """The product of the parts times E[plain variables | inputs], as a function of the inputs."""
+    d = x.inputs
+    plain = range(d, len(x.mean))
+    given = np.moveaxis(x.cov[:d, :d], -1, 0)
+    slope = np.moveaxis(np.moveaxis(x.cov[d:, :d], -1, 0) @ psd_pinv(given), 0, -1) if plain else None
+
+    def f(*u: Array) -> Array:
+        out = product_of(x.parts, dict(enumerate(u)), x.entries)
+        if slope is not None:
+            shifts = [y - x.mean[k][:, None] for k, y in enumerate(u)]
+            mean = [x.mean[k][:, None] + sum(slope[k - d, q][:, None] * shifts[q] for q in range(d)) for k in plain]
+            left = x.cov[d:, d:] - np.einsum("kqz,qmz->kmz", slope, x.cov[:d, d:])
+            out = out * isserlis(mean, left[..., None])
+        return out
+
+    return f
+
+
+def isserlis(mean: Sequence[Array], cov: Array) -> Array:
+    """E of a product of Gaussians with these means and covariances."""
+    if not mean:
+        return np.ones(())
+    rest = range(1, len(mean))
+    out: Array = mean[0] * isserlis(mean[1:], cov[1:, 1:])
+    for k in rest:
+        others = [j for j in rest if j != k]
+        out = out + cov[0, k] * isserlis([mean[j] for j in others], cov[np.ix_(others, others)])
+    return out
