@@ -15,6 +15,7 @@ _HOMES = {
     "tanh top_k",
     "netsor.program": "Program",
     "netsor.limit": "Limit",
+    "netsor.expectation": "expect",
     "netsor.simulation": "simulate",
     "netsor.comparison": "Comparison compare",
     "netsor.errors": "IllFormed NetsorError NoRule Numerical OutsideTheorem",

@@ -34,7 +34,7 @@ LAYERS = """
     limit
     program
     figures
-    simulation comparison loading
+    simulation comparison loading expectation
     report
     cli
 """

@@ -31,7 +31,8 @@ class NotCoordinatewise(Exception):
 def kernel(at: LimitValues, leaf: Term) -> Named:
     """The value of an irreducible leaf over its letters and runs."""
     try:
-        return Leaf(at, leaf).value()
+        value, at.errors[leaf.family.key] = Leaf(at, leaf).value()
+        return value
     except (NotCoordinatewise, TooLarge):
         at.routes.count("sampled", 1)
         return by_coordinates(at, leaf)
@@ -92,12 +93,13 @@ class Leaf:
         self.cov[d, d] = np.maximum(self.cov[d, d], 0.0)
         self.parameters = dict(zip(parameters, rest[len(covariances) :], strict=True))
 
-    def value(self) -> Named:
+    def value(self) -> tuple[Named, Named]:
+        """The expectation, and the bound of its rounding error where it is closed."""
         inputs, n = len(self.inputs), self.mean.shape[1]
         parts = tuple(map(self.part, self.curved))
         features = tuple(tuple(self.features(k)) for k in range(inputs))
-        result, self.error = self.at.routes(Integral(parts, inputs, self.mean, self.cov, features, np.arange(n)))
-        return Named(self.over, self.spread(result))
+        result, error = self.at.routes(Integral(parts, inputs, self.mean, self.cov, features, np.arange(n)))
+        return Named(self.over, self.spread(result)), Named(self.over, self.spread(error))
 
     def spread(self, flat: np.ndarray) -> np.ndarray:
         if self.back is not None:

@@ -41,6 +41,7 @@ class LimitValues(Interpreter):
         super().__init__()
         self.moments, self.plan, self.level = moments, plan, level
         self.routes = Routes(level)
+        self.errors: dict[bytes, Named] = {}  # of the closed forms, by leaf
         self.sampled = False  # did a quasi-Monte Carlo kernel contribute?
         self._kernels, self._normals = kernels, normals
         self._todo = [list(stage) for stage in plan.stages]

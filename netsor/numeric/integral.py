@@ -30,7 +30,7 @@ Entries = NDArray[np.intp]
 CHUNK = 2_000_000  # numbers in one array of quadrature nodes
 LARGEST = 4e8  # evaluations of the integrand; beyond, there are better ways
 RELATIVE = 2e-13  # error of a closed form that is accepted
-ABSOLUTE = 2e-15  # error of one inside a quadrature, of sqrt(E f^2 E g^2)
+ABSOLUTE, DIGITS = 1e-14, 1e-8  # or of sqrt(E f^2 E g^2), if these digits of the value are left
 
 
 class TooLarge(Exception):
@@ -84,6 +84,9 @@ class Routes:
         """The values, and bounds of the error of those that are closed (0 for the others).  Raises: TooLarge."""
         value, error = self.closed(x)
         left = np.flatnonzero(~(error <= RELATIVE * np.abs(value)))
+        if left.size:
+            allowed = np.minimum(ABSOLUTE * self.size(x.at(left)), DIGITS * np.abs(value[left]))
+            left = left[~(error[left] <= allowed)]
         self.count("closed", value.size - left.size)
         if left.size:
             value[left], error[left] = self.quadrature(x.at(left)), 0.0
@@ -107,6 +110,19 @@ class Routes:
             return closed(terms, x.mean, x.cov)
         except NotClosed:
             return none[0], none[1]
+
+    def size(self, x: Integral) -> Array:
+        """sqrt(E f(U)^2 E g(V)^2) of known factors that are functions of at most two variables, else 0."""
+        groups: dict[tuple[int, ...], list[Part]] = {}
+        for p in (*x.parts, *(Part((k,), unused, PLAIN) for k in range(x.inputs, len(x.mean)))):
+            groups.setdefault(p.variables, []).append(p)
+        out = np.ones(x.mean.shape[1])
+        for (k, *others), parts in groups.items():
+            terms = multiplied([(0, p.pieces) for p in (*parts, *parts)], 1)
+            if others or terms is None or len(groups) > 2:
+                return np.zeros_like(out)
+            out = out * np.sqrt(closed(terms, x.mean[[k]], x.cov[[k]][:, [k]])[0])
+        return np.nan_to_num(out)
 
     # ---- quadrature
 
@@ -226,6 +242,10 @@ class Routes:
 
 
 PLAIN = (Piece(power=1),)
+
+
+def unused(values: Mapping[int, Array], entries: Entries) -> Array:
+    raise AssertionError("the pieces say it all")
 
 
 def given_first(p: Part, u: Array, entries: Entries) -> Part:

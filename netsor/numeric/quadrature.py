@@ -212,8 +212,8 @@ def _rule(cuts: Sequence[Cut], shape: tuple[int, ...], level: int) -> tuple[Arra
     side = _trapezoid(cuts, level)
     if side is not None:
         step = reach / side
-        line = step * np.arange(-side, side + 1)
-        return np.broadcast_to(line, (*shape, line.size)), step * np.exp(-line * line / 2) / sqrt(2 * pi)
+        z = np.broadcast_to(step * np.arange(-side, side + 1), (*shape, 2 * side + 1))
+        return z, step * np.exp(-z * z / 2) / sqrt(2 * pi)
     edges = [np.linspace(-reach, reach, panels + 1)]
     for centre, width in cuts:
         ladder = np.where(width > 0, np.clip(width, _FINEST, 1), 0)[..., None] * _RATIO ** np.arange(_rungs(width))
