@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from netsor import listing
 from netsor.algebra.forms import shared_with
@@ -15,13 +15,21 @@ from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.poly import Poly
 from netsor.algebra.scores import score_covariance
 from netsor.algebra.status import Status, status_of
-from netsor.ir import Family, Slot, Term, postorder
+from netsor.checks import index_error
+from netsor.errors import IllFormed
+from netsor.ir import Family, Index, Member, Slot, Term, postorder
 from netsor.names import Names
 from netsor.ops import Along, Generator
 from netsor.rules.input import Input
+from netsor.symbolic import tree as t
 from netsor.symbolic.printing import Latex, Text
 from netsor.symbolic.tree import Reader, Sym, Tree
 
+if TYPE_CHECKING:
+    from netsor.symbolic.closed import ClosedForms
+
+Expand = Literal["E", "closed", "numbers"]
+EXPANSIONS = ("E", "closed", "numbers")
 Kind = Literal["Gaussian", "conditional", "score", "constant", "map"]
 
 
@@ -145,7 +153,7 @@ class Variable:
         if self.kind in ("constant", "map") and self.term.width is None:
             return [style.equation(left, style(self.limit_tree))]
         if self.kind == "map":
-            return [style.equation(left, style(self.limit_tree))]
+            return [style.equation(left, style(self.limit_tree)), *self.moment_lines(style)]
         assert self.covariance_tree is not None
         if self.partners:
             return self.joint_lines(style, left, right)
@@ -154,6 +162,23 @@ class Variable:
         else:
             first = style.equation(left, style(self.limit_tree))
         return [first, style.covariance(left, right, self.given, style(self.covariance_tree)), *self.split_lines(style, left)]
+
+    def moment_lines(self, style: Text) -> list[str]:
+        """E Z and E[Z Z'] of a nonlinear vector in closed form, where that is asked for and there is one."""
+        if self.context.closed is None:
+            return []
+        leaves = [leaf_of([self.term]), leaf_of([self.term, self.primed])]
+        left = [style(t.Mean(tuple(self.symbol(x) for x in leaf.args), self.given)) for leaf in leaves]
+        right = [self.second_moment(leaf) for leaf in leaves]
+        return [style.equation(a, style(b)) for a, b in zip(left, right, strict=True) if b is not None]
+
+    def second_moment(self, leaf: Term) -> Tree | None:
+        """An expectation of this variable in closed form."""
+        assert self.context.closed is not None
+        defined = self.moments.define(leaf)
+        if defined is not None:
+            return self.reader.poly(defined, self.letters)
+        return self.context.closed.kernel(self.reader, leaf, self.letters)
 
     def split_lines(self, style: Text, left: str) -> list[str]:
         """Where the conditional variance is an average over a plate: its second moment at every size of the plate."""
@@ -190,9 +215,48 @@ class Variable:
         head = f"{self.name}  {self.kind}, {self.rule}, {self.status}"
         return "\n".join([head, *(f"    {line}" for line in self.lines(Text()))])
 
-    def latex(self) -> str:
+    def expanded(self, expand: Expand) -> Variable:
+        """The same variable with its expectations written in another way."""
+        return self.context.expanded(expand).derived[self.name]
+
+    def text(self, expand: Expand = "E") -> str:
+        """As `print`, with irreducible expectations as E[..] ("E"), in closed form where there is one ("closed"), or moreover
+        with bound sizes, sigmas and parameters as numbers ("numbers")."""
+        return str(self.expanded(expand))
+
+    def latex(self, expand: Expand = "E") -> str:
         r"""The statements in LaTeX, joined by `\\`, without dollars."""
-        return r" \\ ".join(self.lines(Latex()))
+        return r" \\ ".join(self.expanded(expand).lines(Latex()))
+
+    def kernel(self, *where: Any, expand: Expand = "closed") -> Any:
+        """E[Z_i Z_k | p°] as a sympy expression; of a score, its covariance.
+
+        where: the indices of the first, then those of the second, each a letter or a member: `L["h"].kernel("i", "k")`,
+        `L["h"].kernel(0, 1)`; nothing stands for the variable's own letters and primed ones. Symbols K_g[i, k] are
+        covariances of the variable g, m_g[i] its means (given the scores).
+        Raises: NS302 for another number of indices.
+        """
+        from netsor.symbolic.sympy_form import to_sympy
+
+        free = self.term.free
+        slots = where or (*free, *(i.prime for i in free))
+        if len(slots) != 2 * len(free):
+            raise index_error(
+                f"kernel({', '.join(map(str, where))}) of {self.name}",
+                f"a kernel has the indices of {self.name} twice: {2 * len(free)} in all",
+                f"L[{self.name!r}].kernel({', '.join(f'{i}' for i in (*free, *(i.prime for i in free)))})",
+            )
+        first, second = (
+            self.term.at({i: placed_at(i, s) for i, s in zip(free, half, strict=True)})
+            for half in (slots[: len(free)], slots[len(free) :])
+        )
+        shown = {s: str(s) for s in (*first.slots, *second.slots)}
+        there = self.context.expanded(expand).derived[self.name]
+        if is_score(self.term):
+            return to_sympy(there.reader.poly(score_covariance(self.moments, first, second), shown))
+        leaf = leaf_of([first, second])
+        closed = there.context.closed.kernel(there.reader, leaf, shown) if there.context.closed else None
+        return to_sympy(closed or there.reader.poly(self.moments.expect(first, second), shown))
 
     def _repr_latex_(self) -> str:
         return r"$\displaystyle \begin{array}{l}" + self.latex() + r"\end{array}$"
@@ -203,6 +267,13 @@ class Variable:
     def explain(self) -> str:
         """The derivation in order: each variable below, its statement, the rule and what it says."""
         return self.context.explain(self.name)
+
+
+def placed_at(letter: Index, where: Any) -> Slot:
+    """A letter by its name, an index, or a member by its number, over the plate of a letter."""
+    if isinstance(where, str):
+        return Index(where, letter.plate)
+    return where if isinstance(where, Index | Member) else Member(letter.plate, where)
 
 
 AFFINE = ("Gaussian", "conditional")
@@ -216,6 +287,26 @@ class Derivation:
     moments: Moments
     pivots: Pivots
     unfresh: tuple[Family, ...]
+    expand: Expand = "E"
+
+    def expanded(self, expand: Expand) -> Derivation:
+        """The same with expectations written in another way."""
+        if expand not in EXPANSIONS:
+            raise IllFormed(
+                "NS311",
+                statement=f"expand={expand!r}",
+                hypothesis="formulas are written in three ways",
+                repair=f"one of {EXPANSIONS}",
+            )
+        if expand == self.expand:
+            return self
+        if expand not in self._others:
+            self._others[expand] = replace(self, expand=expand)
+        return self._others[expand]
+
+    @cached_property
+    def _others(self) -> dict[str, Derivation]:
+        return {}
 
     @cached_property
     def names(self) -> Names:
@@ -223,7 +314,15 @@ class Derivation:
 
     @cached_property
     def reader(self) -> Reader:
-        return Reader(self.moments, self.names)
+        return Reader(self.moments, self.names, self.closed, self.expand == "numbers")
+
+    @cached_property
+    def closed(self) -> ClosedForms | None:
+        if self.expand == "E":
+            return None
+        from netsor.symbolic.closed import ClosedForms
+
+        return ClosedForms(self.moments)
 
     @cached_property
     def derived(self) -> dict[str, Variable]:
@@ -233,7 +332,8 @@ class Derivation:
         }
 
     def __str__(self) -> str:
-        return "\n".join(str(v) for v in self.derived.values())
+        lines = "\n".join(str(v) for v in self.derived.values())
+        return lines if self.expand == "E" else f"{lines}\n{LEGEND}"
 
     def explain(self, name: str) -> str:
         below = {f.key for f in postorder(self.variables[name])}
@@ -271,6 +371,8 @@ class Derivation:
         yield f"DotProduct: every term of the product has a fresh form, with pivot {shown}"
         yield "given everything else it is Gaussian; it is independent of the Gaussian atoms of every vector"
 
+
+LEGEND = "K_v: covariance of Z^v, m_v: mean of Z^v (both given the scores); Φ₂(h, k; r): P(U ≤ h, V ≤ k), correlation r"
 
 RULES = {
     "MatMul": "MatMul: centred Gaussian, covariance sigma^2 E[Z^x Z^y]; other matrices and copies are independent",

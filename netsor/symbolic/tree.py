@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -10,10 +10,10 @@ from typing import Literal, TypeAlias
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import Delta, Expect, Mono, Poly, bind
-from netsor.checks import Number
+from netsor.checks import Number, number
 from netsor.ir import Index, Plate, Size, Slot, Term
 from netsor.names import Names
-from netsor.ops import Along, Average, Compare, Const, Fn, Generator, Map, Offset, Param, Table
+from netsor.ops import Along, Average, Compare, Const, Fn, Generator, Map, Offset, Op, Param, Table
 from netsor.rules.clt import Clt
 from netsor.rules.input import Input, Prior
 from netsor.rules.matmul import MatMul, Sigma2
@@ -79,6 +79,12 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
+class Quotient:
+    top: Tree
+    bottom: Tree
+
+
+@dataclass(frozen=True, slots=True)
 class Plus:
     terms: tuple[Tree, ...]
 
@@ -108,15 +114,22 @@ class Reduce:
     at: str | None
 
 
-Tree: TypeAlias = Num | Letter | Sym | Kronecker | Relation | Mean | Product | Power | Times | Plus | Sum | Apply | Reduce
+Closer: TypeAlias = "Callable[[Reader, Term, Env], Tree | None]"
+Tree: TypeAlias = (
+    Num | Letter | Sym | Kronecker | Relation | Mean | Product | Power | Times | Quotient | Plus | Sum | Apply | Reduce
+)
 Env = Mapping[Slot, str]
 
 
 class Reader:
-    """Terms and polynomials of one program as trees; what the user named stays a name."""
+    """Terms and polynomials of one program as trees; what the user named stays a name.
 
-    def __init__(self, moments: Moments, names: Names) -> None:
-        self.moments, self.names = moments, names
+    closed: writes an irreducible expectation as its closed form, None where there is none. numbers: sizes, sigmas and
+    parameters that are bound as their values.
+    """
+
+    def __init__(self, moments: Moments, names: Names, closed: Closer | None = None, numbers: bool = False) -> None:
+        self.moments, self.names, self.closed, self.numbers = moments, names, closed, numbers
 
     # ---- letters
 
@@ -152,6 +165,9 @@ class Reader:
         own = tuple(self.show(s, env) for s in term.own)
         if isinstance(op, Const):
             return Num(op.value)
+        value = self.number(op)
+        if value is not None:
+            return Num(value)
         if isinstance(op, Size):
             return Sym(op.plate.symbol or f"N_{op.plate.name}", "size")
         if isinstance(op, Param | Table):
@@ -176,6 +192,9 @@ class Reader:
             size = Sym(plate.symbol or f"N_{plate.name}", "size")
             return times([Power(size, Fraction(-1, 2)), Sum(((self.show(bound[0], env), plate),), self.term(args[0], env))])
         if isinstance(op, Expect):
+            written = self.closed(self, term, env) if self.closed else None
+            if written is not None:
+                return written
             return Mean(collected([self.term(a, env) for a in args]), self.moments.scored(term))
         if isinstance(op, Input):
             return Sym(op.name, "vector", own)
@@ -189,6 +208,20 @@ class Reader:
             return self.along(op, term, bound[0], args, env)
         assert isinstance(op, Map), op
         return self.map(op, args, env)
+
+    def number(self, op: Op) -> Number | None:
+        """The value of a named number, where numbers are asked for and it has one."""
+        if not self.numbers:
+            return None
+        if isinstance(op, Size):
+            return op.plate.extent
+        if isinstance(op, Param):
+            return op.value
+        if isinstance(op, Sigma2):
+            sigma = op.matrix.sigma
+            value = sigma.value if isinstance(sigma, Param) else sigma
+            return None if value is None else number(value * value)
+        return None
 
     def along(self, op: Along, term: Term, over: Index, args: Sequence[Term], env: Env) -> Tree:
         letter = (self.show(over, env), over.plate)
@@ -334,6 +367,8 @@ def letters_in(tree: Tree) -> set[str]:
             return letters_in(matrix) | letters_in(vector)
         case Power(base):
             return letters_in(base)
+        case Quotient(top, bottom):
+            return letters_in(top) | letters_in(bottom)
         case Plus(terms):
             return set().union(*map(letters_in, terms))
         case Sum(letters, body):
