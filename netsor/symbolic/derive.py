@@ -169,16 +169,16 @@ class Variable:
             return []
         leaves = [leaf_of([self.term]), leaf_of([self.term, self.primed])]
         left = [style(t.Mean(tuple(self.symbol(x) for x in leaf.args), self.given)) for leaf in leaves]
-        right = [self.second_moment(leaf) for leaf in leaves]
+        right = [self.second_moment(leaf, self.letters) for leaf in leaves]
         return [style.equation(a, style(b)) for a, b in zip(left, right, strict=True) if b is not None]
 
-    def second_moment(self, leaf: Term) -> Tree | None:
+    def second_moment(self, leaf: Term, letters: Mapping[Slot, str]) -> Tree | None:
         """An expectation of this variable in closed form."""
         assert self.context.closed is not None
         defined = self.moments.define(leaf)
         if defined is not None:
-            return self.reader.poly(defined, self.letters)
-        return self.context.closed.kernel(self.reader, leaf, self.letters)
+            return self.reader.poly(defined, letters)
+        return self.context.closed.kernel(self.reader, leaf, letters)
 
     def split_lines(self, style: Text, left: str) -> list[str]:
         """Where the conditional variance is an average over a plate: its second moment at every size of the plate."""
@@ -254,8 +254,7 @@ class Variable:
         there = self.context.expanded(expand).derived[self.name]
         if is_score(self.term):
             return to_sympy(there.reader.poly(score_covariance(self.moments, first, second), shown))
-        leaf = leaf_of([first, second])
-        closed = there.context.closed.kernel(there.reader, leaf, shown) if there.context.closed else None
+        closed = there.second_moment(leaf_of([first, second]), shown) if there.context.closed else None
         return to_sympy(closed or there.reader.poly(self.moments.expect(first, second), shown))
 
     def _repr_latex_(self) -> str:
