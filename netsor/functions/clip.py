@@ -7,6 +7,7 @@ import numpy as np
 from netsor.checks import Number, number
 from netsor.errors import IllFormed
 from netsor.ir import Function
+from netsor.ops import Growth
 
 
 def clip(c: Number = 1) -> Function:
@@ -19,5 +20,6 @@ def clip(c: Number = 1) -> Function:
         lambda x: np.clip(x, -bound, bound),
         lambda sp, x: sp.Min(sp.Max(x, -sp.nsimplify(c)), sp.nsimplify(c)),
         params=(c,),
+        growth=Growth(0, low=-bound, high=bound),
         features=((-bound, 0.0), (bound, 0.0)),
     )

@@ -5,5 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from netsor.ir import Function
+from netsor.ops import Growth
 
-cos = Function("cos", np.cos, lambda sp, x: sp.cos(x))
+cos = Function("cos", np.cos, lambda sp, x: sp.cos(x), growth=Growth(0, low=-1, high=1))

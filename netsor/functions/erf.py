@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from netsor.ir import Function
-from netsor.ops import Dual
+from netsor.ops import Dual, Growth
 
 
 def mean(m: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -21,4 +21,6 @@ def pair(v: np.ndarray, w: np.ndarray, c: np.ndarray) -> np.ndarray:
     return result
 
 
-erf = Function("erf", special.erf, lambda sp, x: sp.erf(x), features=((0.0, 0.7),), dual=Dual(mean, pair))
+erf = Function(
+    "erf", special.erf, lambda sp, x: sp.erf(x), features=((0.0, 0.7),), dual=Dual(mean, pair), growth=Growth(0, low=-1, high=1)
+)

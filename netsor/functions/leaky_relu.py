@@ -6,6 +6,7 @@ import numpy as np
 
 from netsor.checks import Number, number
 from netsor.ir import Function
+from netsor.ops import Growth
 
 
 def leaky_relu(slope: Number = 0.01) -> Function:
@@ -16,5 +17,6 @@ def leaky_relu(slope: Number = 0.01) -> Function:
         lambda x: np.where(x > 0, x, a * x),
         lambda sp, x: sp.Max(x, 0) + sp.nsimplify(slope) * sp.Min(x, 0),
         params=(slope,),
+        growth=Growth(),
         features=((0.0, 0.0),),
     )

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from netsor.ir import Function
-from netsor.ops import Dual
+from netsor.ops import Dual, Growth
 
 
 def mean(m: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -37,5 +37,6 @@ relu = Function(
     lambda x: np.maximum(x, 0.0),
     lambda sp, x: sp.Max(x, 0),
     features=((0.0, 0.0),),
+    growth=Growth(low=0),
     dual=Dual(mean, pair),
 )

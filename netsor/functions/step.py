@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from netsor.ir import Function
+from netsor.ops import Growth
 
 step = Function(
     "step",
     lambda x: np.where(x > 0, 1.0, 0.0),
     lambda sp, x: sp.Heaviside(x, 0),
     features=((0.0, 0.0),),
+    growth=Growth(0, low=0, high=1, tame=False),
     jumps=(0.0,),
 )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from netsor import listing
 from netsor.algebra.forms import shared_with
+from netsor.algebra.growth import Growths
 from netsor.algebra.members import split
 from netsor.algebra.moments import Moments, gaussian, leaf_of
 from netsor.algebra.pivots import Pivots, is_score
@@ -226,6 +227,10 @@ class Derivation:
         return Reader(self.moments, self.names)
 
     @cached_property
+    def growths(self) -> Growths:
+        return Growths(self.moments)
+
+    @cached_property
     def derived(self) -> dict[str, Variable]:
         return {
             name: Variable(name, term, self.reader, status_of(self.moments, self.pivots, term, self.unfresh), self)
@@ -254,6 +259,8 @@ class Derivation:
             yield RULES[type(op).__name__]
         elif v.term.width is not None:
             yield RULES["LinComb" if v.kind in AFFINE else "Nonlin"]
+            if v.kind not in AFFINE:
+                yield self.growths.certificate(v.term)
         else:
             yield RULES["Along"] if isinstance(op, Along) else RULES["Map"]
         yield str(v.status)
