@@ -23,7 +23,7 @@ from typing import Literal
 
 from netsor.algebra.majorants import INFINITE, UNCERTAIN, Exponent, Fault, Majorant
 from netsor.algebra.moments import Moments, gaussian
-from netsor.algebra.poly import ZERO, Mono, Poly, is_map
+from netsor.algebra.poly import ONE, ZERO, Mono, Poly, is_map
 from netsor.algebra.ranges import INF, Range, Ranges, multiplied, number_of, power
 from netsor.ir import Index, Slot, Term, apply
 from netsor.ops import MUL, Along, Fn, Generator, Growth, Map
@@ -51,8 +51,14 @@ class Growths:
             return Majorant()
         key = (term.family.key, inverse)
         if key not in self._found:
-            self._found[key] = (self._inverse if inverse else self._of)(generic(term.family))
+            m = self._inverse(generic(term.family)) if inverse else self._of(generic(term.family))
+            large = not inverse and (m.fault is not None or self.kind(m) != "polynomial")
+            self._found[key] = m.cut(m.tame) if large and self.is_bounded(term) else m
         return self._found[key].at(dict(zip(generic(term.family).slots, term.slots, strict=True)))
+
+    def is_bounded(self, term: Term) -> bool:
+        lo, hi = self.ranges.of(term)
+        return lo > -INF and hi < INF
 
     def total(self, terms: Iterable[Term]) -> Majorant:
         whole = Majorant()
@@ -106,7 +112,9 @@ class Growths:
         else:
             by = "covered by Yang 2020 (Tensor Programs III): polynomially bounded"
         said = (
-            "not pseudo-Lipschitz" if m.jump or m.pole is not None or kind != "polynomial" else "not certified pseudo-Lipschitz"
+            "not pseudo-Lipschitz"
+            if m.jump or m.holder or m.pole is not None or kind != "polynomial"
+            else "not certified pseudo-Lipschitz"
         )
         return f"{said}: outside the hypotheses of Sakai et al. 2025; {by}"
 
@@ -126,7 +134,8 @@ class Growths:
             return replace(m, tame=False, jump=True) if op.fn.jumps else m
         if name in ("add", "sub", "maximum", "minimum", "pieces", "abs"):
             m = self.total(args)
-            return replace(m, tame=m.tame and op.fn.growth.tame)
+            sharp = m.sharp and (name not in ("maximum", "minimum") or self.kind(m) == "polynomial")
+            return replace(m, tame=m.tame and op.fn.growth.tame, sharp=sharp)
         if name == "mul":
             return self.of(args[0]) * self.of(args[1])
         if name == "div":
@@ -186,7 +195,8 @@ class Growths:
         if k < 0:
             return self.inverse(base).raised(-k)
         m = self.of(base)
-        return replace(m.raised(k), tame=m.tame and (k >= 1 or lo > 0))
+        holder = m.holder or (k < 1 and self.inverse(base).pole is not None)
+        return replace(m.raised(k), tame=m.tame and (k >= 1 or lo > 0), holder=holder)
 
     def negative(self, base: Term, what: str) -> Majorant:
         poly = self.moments.expand(base)
@@ -220,7 +230,7 @@ class Growths:
         m, (_, hi) = self.of(b), self.ranges.of(b)
         if m.fault is not None and m.fault.undefined:
             return m
-        poly = self.moments.expand(b)
+        poly = self.even(self.moments.expand(b))
         left = self.unbounded(poly, least=4)
         pure = tuple(
             x
@@ -243,6 +253,20 @@ class Growths:
         tame = m.tame and not order and not self.unbounded(Poly(pure))
         exponents = (Exponent(Poly(pure), not pure),)
         return Majorant(order=order, exponents=exponents, tame=tame, jump=m.jump, pole=m.pole, sharp=sharp)
+
+    def even(self, poly: Poly) -> Poly:
+        """|u|^2 = u^2."""
+        out = ZERO
+        for m in poly:
+            pairs = {a: m.atoms.count(a) // 2 * 2 for a in m.atoms if is_map(a, "abs") and not m.bound}
+            left = list(m.atoms)
+            squares = ONE
+            for a, k in pairs.items():
+                for _ in range(k):
+                    left.remove(a)
+                    squares = squares * self.moments.expand(a.args[0])
+            out = out + Poly((replace(m, atoms=tuple(left)),)) * squares
+        return out
 
     def degree(self, m: Mono) -> float:
         return sum(self.of(a).degree for a in m.atoms)

@@ -33,7 +33,8 @@ class Exponent:
 class Majorant:
     """degree d, order a and exponents Q_k of the bound; pole s, None without one (log|z|: 0).
 
-    tame: pseudo-Lipschitz. sharp: f grows like its exponentials, up to powers of |z|; without it the bound may be too large.
+    tame: pseudo-Lipschitz. holder: of infinite slope somewhere, as sqrt|z| at 0. sharp: f grows like its exponentials, up
+    to powers of |z|; without it the bound may be too large.
     """
 
     degree: float = 0.0
@@ -41,6 +42,7 @@ class Majorant:
     exponents: tuple[Exponent, ...] = (Exponent(),)
     tame: bool = True
     jump: bool = False
+    holder: bool = False
     pole: float | None = None
     sharp: bool = True
     fault: Fault | None = None
@@ -70,6 +72,7 @@ class Majorant:
             whole[:LARGEST_SUM],
             self.tame and other.tame,
             self.jump or other.jump,
+            self.holder or other.holder,
             together(*poles) if len(poles) == 2 else poles[0] if poles else None,
             self.sharp and other.sharp,
             self.fault or other.fault or many,
@@ -86,4 +89,6 @@ class Majorant:
         """A bounded function of it: no growth, no pole, but a jump where there was one."""
         holes = self.pole is not None
         fault = self.fault if self.fault is not None and self.fault.undefined else None
-        return Majorant(tame=tame and self.tame and not holes, jump=jump or self.jump or holes, sharp=False, fault=fault)
+        return Majorant(
+            tame=tame and self.tame and not holes, jump=jump or self.jump or holes, holder=self.holder, sharp=False, fault=fault
+        )

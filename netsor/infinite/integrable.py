@@ -9,7 +9,7 @@ a variance) f^2 (p = 2). For |f| ~ exp(z^T H z), z ~ N(m, S) given the scores,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +21,7 @@ from netsor.errors import IllFormed, NetsorError, NoRule, OutsideTheorem
 from netsor.infinite.tails import EDGE, Tails
 from netsor.ir import Family, Term, apply, postorder
 from netsor.ops import MUL, Generator, Growth, Map
-from netsor.walks import generic
+from netsor.walks import canonical
 
 if TYPE_CHECKING:
     from netsor.infinite.regularity import Regularity
@@ -39,9 +39,9 @@ class Use:
     where: str
 
 
-def uses_of(family: Family, named: bool) -> Iterator[Use]:
-    """The expectations that a family takes."""
-    term = generic(family)
+def uses_of(term: Term, named: bool) -> Iterator[Use]:
+    """The expectations that a statement takes."""
+    family = term.family
     vectors = [a for a in term.args if a.width is not None]
     if isinstance(family.op, Generator) and family.width is not None:
         yield from (Use(a.family, a, 2, "under a matrix its square is averaged") for a in vectors)
@@ -52,6 +52,20 @@ def uses_of(family: Family, named: bool) -> Iterator[Use]:
         yield Use(family, factors, 2, "the variance of a dot product averages the square of the product")
     elif named and family.width is not None:
         yield Use(family, term, 2, "a named vector has a law with a variance")
+
+
+def instances_of(roots: Iterable[Term]) -> dict[bytes, list[Term]]:
+    """The terms of each family that the roots reach, with the members and coincident letters that they have there."""
+    found: dict[bytes, list[Term]] = {}
+    todo = [canonical(t)[0] for t in roots]
+    seen: set[Term] = set()
+    while todo:
+        term = todo.pop()
+        if term not in seen:
+            seen.add(term)
+            found.setdefault(term.family.key, []).append(term)
+            todo.extend(canonical(a)[0] for a in term.args)
+    return found
 
 
 @dataclass
@@ -74,14 +88,16 @@ class Integrability:
 
     def check(self) -> Iterator[tuple[Severity, Family, NetsorError]]:
         """Findings, children first; above a refusal nothing is looked at, for it may rest on what does not exist."""
-        named = {t.family.key for t in self.variables.values()}
+        named = {canonical(t)[0] for t in self.variables.values()}
+        instances = instances_of(self.variables.values())
         refused: set[bytes] = set()
         said: set[tuple[bytes, str]] = set()
         for family in postorder(*self.variables.values()):
             if any(c.key in refused for c, _ in family.children):
                 refused.add(family.key)
                 continue
-            for severity, at, error in self.found(family, family.key in named):
+            findings = (f for term in instances[family.key] for f in self.found(term, term in named))
+            for severity, at, error in findings:
                 if severity == "refused":
                     refused.update((family.key, at.key))
                 if (at.key, error.hypothesis) not in said:
@@ -90,16 +106,16 @@ class Integrability:
                 if severity == "refused":
                     break
 
-    def found(self, family: Family, named: bool) -> Iterator[tuple[Severity, Family, NetsorError]]:
-        op = family.op
+    def found(self, term: Term, named: bool) -> Iterator[tuple[Severity, Family, NetsorError]]:
+        op, family = term.op, term.family
         if isinstance(op, Map) and family.width is not None:
-            fault = self.growths.of(generic(family)).fault
+            fault = self.growths.of(term).fault
             if fault is not None and fault.undefined:
                 yield "refused", family, undefined(fault)
                 return
             if isinstance(op.fn.growth, Growth) and op.fn.growth.trusted:
                 yield "warning", family, taken_on_trust(op.fn.name)
-        for use in uses_of(family, named):
+        for use in uses_of(term, named):
             for severity, error in self.decided(use):
                 yield severity, use.family, error
 
