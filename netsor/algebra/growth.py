@@ -268,21 +268,32 @@ class Growths:
             out = out + Poly((replace(m, atoms=tuple(left)),)) * squares
         return out
 
+    def exact(self, a: Term) -> bool:
+        """Does the vector grow like a power of an affine one, on a half line at least?"""
+        if is_map(a, "pow"):
+            return (number_of(a.args[1]) or 0) > 0 and self.exact(a.args[0])
+        return any(map(self.exact, a.args)) if is_map(a, "abs", "maximum") else a.width is not None and self.moments.affine(a)
+
     def degree(self, m: Mono) -> float:
         return sum(self.of(a).degree for a in m.atoms)
 
     def steep(self, m: Mono) -> Iterable[Fault]:
         """What forbids the exponential of a monomial that is not a quadratic form."""
         lo, _ = self.sign(m)
-        sharp = all(self.of(a).sharp for a in m.atoms)
-        if any(self.kind(self.of(a)) != "polynomial" for a in m.atoms):
-            yield Fault(INFINITE if lo >= 0 and sharp else UNCERTAIN, "an exponential of an exponential")
-            return
+        whole = Majorant()
+        for a in m.atoms:
+            whole = whole * self.of(a)
         degree = self.degree(m)
-        if any(isinstance(a.op, Generator) and not gaussian(a) and self.of(a).degree for a in m.atoms):
+        if self.kind(whole) != "polynomial":
+            upwards = [x for e in whole.exponents if not e.bounded for x in self.unbounded(e.poly)]
+            linear = all(len(x.atoms) == 1 for x in upwards)
+            sure = whole.sharp and any(linear or (len(set(x.atoms)) == 1 < len(x.atoms)) for x in upwards)
+            yield Fault(INFINITE if lo >= 0 and sure else UNCERTAIN, "an exponential of an exponential")
+        elif any(isinstance(a.op, Generator) and not gaussian(a) and self.of(a).degree for a in m.atoms):
             yield Fault(UNCERTAIN, "an exponential of an initial vector that is neither Gaussian nor bounded")
         elif degree > 2:
-            sure = (lo >= 0 and sharp) or (all(map(is_gaussian, m.atoms)) and degree % 2 == 1)
+            odd = all(map(is_gaussian, m.atoms)) and degree % 2 == 1
+            sure = odd or (lo >= 0 and all(map(self.exact, m.atoms)))
             yield Fault(INFINITE if sure else UNCERTAIN, "an exponential of something that grows faster than quadratically")
         elif degree == 2:
             yield Fault(UNCERTAIN, "an exponential of a quadratic function that is no polynomial")
