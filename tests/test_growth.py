@@ -100,6 +100,8 @@ ACCEPTED: dict[str, tuple[Any, str, list[str]]] = {
     "sign": (sign(x), JUMP, []),
     "x² sign(x)": (x**2 * sign(x), JUMP, []),
     "sqrt|x|": (sqrt(abs(x)), POLY, []),
+    "exp(-exp(x³))": (exp(-exp(x**3)), POLY, []),
+    "exp(-1/x²)": (exp(-1 / x**2), JUMP, []),
     "bounded of infinite": (sin(exp(x**3)), POLY, []),
     "rmsnorm": (rmsnorm(x), "", []),
     "exp(x)": (exp(x), EXP, ["53.6/n"]),
@@ -159,6 +161,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "may be negative": (sqrt(x * x - 2 * x + 2), "NS204"),
     "exp(exp|x|)": (exp(exp(abs(x))), "NS204"),
     "exp(x⁴/(1+x²))": (exp(x**4 / (1 + x * x)), "NS204"),
+    "exp(x⁴-exp(x²))": (exp(x**4 - exp(x * x)), "NS204"),
+    "exp(x³-2|x|³)": (exp(x**3 - 2 * x * x * abs(x)), "NS204"),
+    "exp(-log|x|)": (exp(-log(abs(x))), "NS204"),
+    "exp(exp(x³))": (exp(exp(x**3)), "NS106"),
+    "exp(-1/x)": (exp(-1 / x), "NS204"),
+    "own cosh log|t|": (own(sympy.cosh(sympy.log(sympy.Abs(t))))(x), "NS204"),
     "too large a bound": (exp(x * x) / (1 + exp(x * x)), "NS204"),
     "the smaller one": (own(sympy.Min(sympy.exp(t**2), t))(x), "NS204"),
     "not a polynomial": (exp(relu(x) * x), "NS204"),
@@ -461,7 +469,7 @@ def test_a_wrong_certificate_is_caught(f: Function) -> None:
 
 QUADRATIC = (
     lambda z: exp(z * z / 10), lambda z: exp(-z * z), lambda z: exp(3 * z * z / 10), lambda z: exp(z**2 / 5 + 2 * z),
-    lambda z: exp(z * abs(z) / 5), lambda z: 1 / exp(z * z / 5), tanh, relu, abs, step, exp, lambda z: z**2,
+    lambda z: exp(z * abs(z) / 5), lambda z: 1 / exp(z * z / 5), tanh, relu, abs, step, exp, lambda z: z**2, lambda z: -exp(z),
     lambda z: 1 / (1 + z**2), lambda z: sqrt(abs(z)), lambda z: log(1 + z**2), lambda z: -2 * z,
 )  # fmt: skip
 heavy_terms = st.recursive(

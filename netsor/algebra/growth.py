@@ -97,27 +97,6 @@ class Growths:
         outweighed = (m for m in poly if not (len(set(m.atoms)) == 1 and len(m.atoms) <= heavy.get(m.atoms[0], 0)))
         return [m for m in outweighed if m.atoms and self.sign(m)[1] > 0]
 
-    def certificate(self, term: Term) -> str:
-        """Which hypotheses a function meets, in words."""
-        m = self.of(term)
-        kind = self.kind(m)
-        if m.tame and kind == "polynomial":
-            return "pseudo-Lipschitz, certified"
-        if m.pole is not None or kind == "quadratic":
-            by = "integrable, but in no class of a theorem"
-        elif kind == "exponential":
-            by = "covered by Yang 2019 (Tensor Programs I), Theorem 5.4: controlled"
-        elif m.jump:
-            by = "covered where the Gram matrix of its arguments is nonsingular (docs/theory.md, Theorem B)"
-        else:
-            by = "covered by Yang 2020 (Tensor Programs III): polynomially bounded"
-        said = (
-            "not pseudo-Lipschitz"
-            if m.jump or m.holder or m.pole is not None or kind != "polynomial"
-            else "not certified pseudo-Lipschitz"
-        )
-        return f"{said}: outside the hypotheses of Sakai et al. 2025; {by}"
-
     # ---- rules
 
     def _of(self, term: Term) -> Majorant:
@@ -158,7 +137,7 @@ class Growths:
         m = self.of(inner.at(apart))
         if isinstance(op.fn.growth, Growth) and op.fn.growth.degree == 0:
             return m.cut(op.fn.growth.tame, bool(op.fn.jumps))
-        return m
+        return m if op.fn.name == "sum" else replace(m, sharp=False)
 
     def function(self, fn: Fn, args: tuple[Term, ...]) -> Majorant:
         """A function that is known by its record alone."""
@@ -167,9 +146,9 @@ class Growths:
         if not growth.degree and not growth.rate:
             return m.cut(growth.tame, bool(fn.jumps))
         out = replace(m.raised(growth.degree), tame=m.tame and growth.tame, jump=m.jump or bool(fn.jumps), sharp=False)
-        if not growth.rate or m.degree == 0 == m.order:
+        if not growth.rate or all(map(self.is_bounded, args)):
             return out
-        if self.kind(m) != "polynomial" or m.degree >= 2 or m.pole is not None:
+        if self.kind(m) != "polynomial" or not 0 < m.degree < 2 or m.pole is not None:
             return replace(out, fault=Fault(UNCERTAIN, f"{fn.name} grows exponentially in something that is not small"))
         return replace(out, order=max(out.order, m.degree), tame=False)
 
@@ -244,11 +223,11 @@ class Growths:
         sharp = len(pure) + len(slow) == len(poly)
         if not left and m.pole is None:
             return replace(m.cut(True), exponents=(Exponent(Poly(pure), True),), sharp=sharp)
-        faults = [f for x in left if x not in pure for f in self.steep(x)]
+        faults = [f for x in left if x not in pure for f in self.steep(x, [o for o in poly if o.atoms and o != x])]
         if m.pole:
-            faults.append(Fault(INFINITE, "an exponential of a pole"))
-        if m.fault or faults:
-            return Majorant(tame=False, fault=m.fault or min(faults, key=lambda f: f.code))
+            faults.append(Fault(UNCERTAIN, "an exponential of a pole"))
+        if faults:
+            return Majorant(tame=False, fault=min(faults, key=lambda f: f.code))
         order = max([m.order, *(self.degree(x) for x in left if x not in pure)])
         tame = m.tame and not order and not self.unbounded(Poly(pure))
         exponents = (Exponent(Poly(pure), not pure),)
@@ -274,29 +253,40 @@ class Growths:
             return (number_of(a.args[1]) or 0) > 0 and self.exact(a.args[0])
         return any(map(self.exact, a.args)) if is_map(a, "abs", "maximum") else a.width is not None and self.moments.affine(a)
 
-    def degree(self, m: Mono) -> float:
-        return sum(self.of(a).degree for a in m.atoms)
-
-    def steep(self, m: Mono) -> Iterable[Fault]:
-        """What forbids the exponential of a monomial that is not a quadratic form."""
-        lo, _ = self.sign(m)
+    def product(self, m: Mono) -> Majorant:
         whole = Majorant()
         for a in m.atoms:
             whole = whole * self.of(a)
-        degree = self.degree(m)
-        if self.kind(whole) != "polynomial":
+        return whole
+
+    def degree(self, m: Mono) -> float:
+        return sum(self.of(a).degree for a in m.atoms)
+
+    def steep(self, m: Mono, others: list[Mono]) -> Iterable[Fault]:
+        """What forbids the exponential of a monomial that is not a quadratic form, next to others. It has no expectation if
+        it goes to infinity and all others are slower; else the bound may be too large."""
+        (lo, hi), whole, degree = self.sign(m), self.product(m), self.degree(m)
+        slower = all(self.product(o).fault is None and self.kind(self.product(o)) == "polynomial" for o in others)
+        if whole.fault is not None:
+            sure = slower and lo >= 0 and whole.fault.code == INFINITE
+            yield Fault(INFINITE if sure else UNCERTAIN, whole.fault.why)
+        elif self.kind(whole) != "polynomial":
             upwards = [x for e in whole.exponents if not e.bounded for x in self.unbounded(e.poly)]
             linear = all(len(x.atoms) == 1 for x in upwards)
-            sure = whole.sharp and any(linear or (len(set(x.atoms)) == 1 < len(x.atoms)) for x in upwards)
-            yield Fault(INFINITE if lo >= 0 and sure else UNCERTAIN, "an exponential of an exponential")
+            sure = slower and lo >= 0 and whole.sharp
+            sure = sure and any(linear or (len(set(x.atoms)) == 1 < len(x.atoms)) for x in upwards)
+            yield Fault(INFINITE if sure else UNCERTAIN, "an exponential of an exponential")
         elif any(isinstance(a.op, Generator) and not gaussian(a) and self.of(a).degree for a in m.atoms):
             yield Fault(UNCERTAIN, "an exponential of an initial vector that is neither Gaussian nor bounded")
         elif degree > 2:
             odd = all(map(is_gaussian, m.atoms)) and degree % 2 == 1
-            sure = odd or (lo >= 0 and all(map(self.exact, m.atoms)))
+            sure = slower and (odd or (lo >= 0 and all(map(self.exact, m.atoms))))
+            sure = sure and all(self.degree(o) < degree for o in others)
             yield Fault(INFINITE if sure else UNCERTAIN, "an exponential of something that grows faster than quadratically")
         elif degree == 2:
             yield Fault(UNCERTAIN, "an exponential of a quadratic function that is no polynomial")
+        elif degree == 0 and hi == INF:
+            yield Fault(UNCERTAIN, "an exponential of a logarithm")
 
     def _inverse(self, term: Term) -> Majorant:
         op, args = term.op, term.args

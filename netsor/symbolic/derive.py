@@ -15,7 +15,7 @@ from netsor.algebra.moments import Moments, gaussian, leaf_of
 from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.poly import Poly
 from netsor.algebra.scores import score_covariance
-from netsor.algebra.status import Status, status_of
+from netsor.algebra.status import Status, certificate, status_of
 from netsor.ir import Family, Slot, Term, postorder
 from netsor.names import Names
 from netsor.ops import Along, Generator
@@ -260,7 +260,7 @@ class Derivation:
         elif v.term.width is not None:
             yield RULES["LinComb" if v.kind in AFFINE else "Nonlin"]
             if v.kind not in AFFINE:
-                yield self.growths.certificate(v.term)
+                yield certificate(self.growths, v.term)
         else:
             yield RULES["Along"] if isinstance(op, Along) else RULES["Map"]
         yield str(v.status)
