@@ -45,11 +45,12 @@ UPWARDS = {("semantics", "algebra")}  # types in the signatures of questions tha
 LOCAL = {  # imports of the own package inside functions
     "__init__": "the lazy table of public names",
     "cli": "`netsor --help` imports click alone",
+    "functions.elementwise": "sympy, which is slow to import, is needed for a user's Lambda alone",
     "symbolic.derive": "formulas print as text and LaTeX without sympy, which is slow to import",
 }
 
 ALONE = {  # libraries and the only places for them; types may be named elsewhere
-    "sympy": ["symbolic", "functions.elementwise"],
+    "sympy": ["symbolic", "functions.elementwise", "functions.lambdas"],
     "networkx": ["graph"],
     "matplotlib": ["figures"],
     "click": ["cli"],

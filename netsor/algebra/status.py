@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from netsor import semantics
+from netsor.algebra.growth import Growths
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import Pivots, acyclic, is_score
 from netsor.ir import Family, Term, postorder
@@ -54,6 +55,28 @@ def status_of(moments: Moments, pivots: Pivots, term: Term, unfresh: Iterable[Fa
         return Status("proved", DEEP)
     layer = all(semantics.source(a.op) is not None and a.family.children for a in term.args[:2])
     return Status("proved", ONE_LAYER if layer else ONE_SCORE)
+
+
+def certificate(growths: Growths, term: Term) -> str:
+    """Which hypotheses on nonlinearities a vector meets, in words."""
+    m = growths.of(term)
+    kind = growths.kind(m)
+    if m.tame and kind == "polynomial":
+        return "pseudo-Lipschitz, certified"
+    if m.pole is not None or kind == "quadratic":
+        by = "integrable, but in no class of a theorem"
+    elif kind == "exponential":
+        by = "covered by Yang 2019 (Tensor Programs I), Theorem 5.4: controlled"
+    elif m.jump:
+        by = "covered where the Gram matrix of its arguments is nonsingular (docs/theory.md, Theorem B)"
+    else:
+        by = "covered by Yang 2020 (Tensor Programs III): polynomially bounded"
+    said = (
+        "not pseudo-Lipschitz"
+        if m.jump or m.holder or m.pole is not None or kind != "polynomial"
+        else "not certified pseudo-Lipschitz"
+    )
+    return f"{said}: outside the hypotheses of Sakai et al. 2025; {by}"
 
 
 def dependence(families: Iterable[Family]) -> dict[bytes, set[bytes]]:

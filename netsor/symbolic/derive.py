@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from netsor import listing
 from netsor.algebra.forms import shared_with
+from netsor.algebra.growth import Growths
 from netsor.algebra.members import split
 from netsor.algebra.moments import Moments, gaussian, leaf_of
 from netsor.algebra.pivots import Pivots, is_score
 from netsor.algebra.poly import Poly
 from netsor.algebra.scores import score_covariance
-from netsor.algebra.status import Status, status_of
+from netsor.algebra.status import Status, certificate, status_of
 from netsor.checks import index_error
 from netsor.errors import IllFormed
 from netsor.ir import Family, Index, Member, Slot, Term, postorder
@@ -324,6 +325,10 @@ class Derivation:
         return ClosedForms(self.moments)
 
     @cached_property
+    def growths(self) -> Growths:
+        return Growths(self.moments)
+
+    @cached_property
     def derived(self) -> dict[str, Variable]:
         return {
             name: Variable(name, term, self.reader, status_of(self.moments, self.pivots, term, self.unfresh), self)
@@ -353,6 +358,8 @@ class Derivation:
             yield RULES[type(op).__name__]
         elif v.term.width is not None:
             yield RULES["LinComb" if v.kind in AFFINE else "Nonlin"]
+            if v.kind not in AFFINE:
+                yield certificate(self.growths, v.term)
         else:
             yield RULES["Along"] if isinstance(op, Along) else RULES["Map"]
         yield str(v.status)
