@@ -194,6 +194,24 @@ def test_accepted(name: str) -> None:
         assert line in Program("growth", y=term).limit()["y"].explain()
 
 
+@pytest.mark.parametrize(
+    ("term", "level"),
+    [
+        (exp(x), "standard"),
+        (U @ exp(x), "standard"),
+        (exp(x * x / 8), "extrapolated"),
+        (U @ exp(x * x / 8), "extrapolated"),
+        (tanh(U @ log(abs(x))), "extrapolated"),
+        (U @ tanh(exp(x * x / 8)), "standard"),
+        (p[0, 1] * x, "proved"),
+        (p[0, 1] * exp(x), "extrapolated"),
+    ],
+)
+def test_what_is_proved(term: Term, level: str) -> None:
+    """A function beyond the classes of a theorem makes a limit an extrapolation."""
+    assert Program("growth", y=term).limit()["y"].status.level == level
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
     """As a variable and under a matrix, by one diagnostic, and by `limit`."""

@@ -26,6 +26,8 @@ from netsor.walks import canonical
 if TYPE_CHECKING:
     from netsor.infinite.regularity import Regularity
 
+POLE = "a quotient by what comes arbitrarily near 0, where E|1/Z| is infinite (and 0/0, if the numerator vanishes too)"
+
 Severity = Literal["refused", "warning"]
 
 
@@ -127,7 +129,13 @@ class Integrability:
             yield "refused", (infinite(use, m.fault.why) if m.fault.code == INFINITE else uncertain(m.fault))
             return
         if m.pole is not None and use.power * m.pole >= 1:
-            yield "refused", infinite(use, "a quotient by something that comes arbitrarily near 0, where E|1/Z| is infinite")
+            yield (
+                "refused",
+                infinite(
+                    use,
+                    POLE,
+                ),
+            )
             return
         kind = self.growths.kind(m)
         if kind == "polynomial":
@@ -183,7 +191,7 @@ def noise(power: int, spread: float) -> str:
 
 
 def infinite(use: Use, why: str) -> NetsorError:
-    need = "E|f|" if use.power == 1 else "E f^2"
+    need = "E|phi|" if use.power == 1 else "E phi^2"
     return OutsideTheorem(
         INFINITE,
         hypothesis=f"{use.where}, so {need} must be finite (docs/theory.md, Theorem A); here: {why}",
