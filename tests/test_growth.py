@@ -30,6 +30,7 @@ from netsor import (
     log,
     matrix,
     mean,
+    oo,
     param,
     relu,
     rmsnorm,
@@ -311,6 +312,20 @@ def test_the_variance_given_the_scores() -> None:
     z = U @ sum_over(A * vector("v", j), j)
     assert found(y=exp(z * z * 0.24))["refused"] == []
     assert found(y=exp(z * z * 0.6))["refused"] == ["NS106"]
+
+
+@pytest.mark.parametrize(("c", "code"), [(0.2, []), (0.6, ["NS106"])])
+def test_infinitely_many_heads(c: float, code: list[str]) -> None:
+    """Decided for a typical head, whose values have a variance between 1/3 and 1; open while their number is."""
+    head = Plate("head")
+    k = head.index("k")
+    tokens = vector("t", i)
+    A = softmax(dot(matrix("QH", k) @ tokens, matrix("KH", k) @ tokens[j]), over=j)
+    v = sum_over(A * (matrix("VH", k) @ tokens[j]), j)
+    P = Program("heads", y=sum_over(matrix("OH", k) @ exp(c * v * v), k) / sqrt(head.size))
+    assert [d.severity for d in P.check()] == ["warning"]
+    for Q in (P.at(head=2), P.at(head=oo), P.at(head=2).unroll()):
+        assert {d.code for d in Q.check() if d.severity == "refused"} == {*code}
 
 
 def test_other_laws() -> None:

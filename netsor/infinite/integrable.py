@@ -21,7 +21,7 @@ from netsor.errors import IllFormed, NetsorError, NoRule, OutsideTheorem
 from netsor.infinite.tails import EDGE, Tails
 from netsor.ir import Family, Term, apply, postorder
 from netsor.ops import MUL, Generator, Growth, Map
-from netsor.walks import canonical
+from netsor.walks import below, canonical
 
 if TYPE_CHECKING:
     from netsor.infinite.regularity import Regularity
@@ -44,7 +44,7 @@ class Use:
 def uses_of(term: Term, named: bool) -> Iterator[Use]:
     """The expectations that a statement takes."""
     family = term.family
-    vectors = [a for a in term.args if a.width is not None]
+    vectors = [a for a in below(term) if a.width is not None]
     if isinstance(family.op, Generator) and family.width is not None:
         yield from (Use(a.family, a, 2, "under a matrix its square is averaged") for a in vectors)
     elif isinstance(family.op, Generator) and len(term.args) == 1:
@@ -66,7 +66,7 @@ def instances_of(roots: Iterable[Term]) -> dict[bytes, list[Term]]:
         if term not in seen:
             seen.add(term)
             found.setdefault(term.family.key, []).append(term)
-            todo.extend(canonical(a)[0] for a in term.args)
+            todo.extend(canonical(a)[0] for a in below(term))
     return found
 
 
