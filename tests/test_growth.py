@@ -30,6 +30,7 @@ from netsor import (
     log,
     matrix,
     mean,
+    oo,
     param,
     relu,
     rmsnorm,
@@ -194,6 +195,24 @@ def test_accepted(name: str) -> None:
         assert line in Program("growth", y=term).limit()["y"].explain()
 
 
+@pytest.mark.parametrize(
+    ("term", "level"),
+    [
+        (exp(x), "standard"),
+        (U @ exp(x), "standard"),
+        (exp(x * x / 8), "extrapolated"),
+        (U @ exp(x * x / 8), "extrapolated"),
+        (tanh(U @ log(abs(x))), "extrapolated"),
+        (U @ tanh(exp(x * x / 8)), "standard"),
+        (p[0, 1] * x, "proved"),
+        (p[0, 1] * exp(x), "extrapolated"),
+    ],
+)
+def test_what_is_proved(term: Term, level: str) -> None:
+    """A function beyond the classes of a theorem makes a limit an extrapolation."""
+    assert Program("growth", y=term).limit()["y"].status.level == level
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
     """As a variable and under a matrix, by one diagnostic, and by `limit`."""
@@ -293,6 +312,20 @@ def test_the_variance_given_the_scores() -> None:
     z = U @ sum_over(A * vector("v", j), j)
     assert found(y=exp(z * z * 0.24))["refused"] == []
     assert found(y=exp(z * z * 0.6))["refused"] == ["NS106"]
+
+
+@pytest.mark.parametrize(("c", "code"), [(0.2, []), (0.6, ["NS106"])])
+def test_infinitely_many_heads(c: float, code: list[str]) -> None:
+    """Decided for a typical head, whose values have a variance between 1/3 and 1; open while their number is."""
+    head = Plate("head")
+    k = head.index("k")
+    tokens = vector("t", i)
+    A = softmax(dot(matrix("QH", k) @ tokens, matrix("KH", k) @ tokens[j]), over=j)
+    v = sum_over(A * (matrix("VH", k) @ tokens[j]), j)
+    P = Program("heads", y=sum_over(matrix("OH", k) @ exp(c * v * v), k) / sqrt(head.size))
+    assert [d.severity for d in P.check()] == ["warning"]
+    for Q in (P.at(head=2), P.at(head=oo), P.at(head=2).unroll()):
+        assert {d.code for d in Q.check() if d.severity == "refused"} == {*code}
 
 
 def test_other_laws() -> None:

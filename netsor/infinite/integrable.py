@@ -21,10 +21,12 @@ from netsor.errors import IllFormed, NetsorError, NoRule, OutsideTheorem
 from netsor.infinite.tails import EDGE, Tails
 from netsor.ir import Family, Term, apply, postorder
 from netsor.ops import MUL, Generator, Growth, Map
-from netsor.walks import canonical
+from netsor.walks import below, canonical
 
 if TYPE_CHECKING:
     from netsor.infinite.regularity import Regularity
+
+POLE = "a quotient by what comes arbitrarily near 0, where E|1/Z| is infinite (and 0/0, if the numerator vanishes too)"
 
 Severity = Literal["refused", "warning"]
 
@@ -42,7 +44,7 @@ class Use:
 def uses_of(term: Term, named: bool) -> Iterator[Use]:
     """The expectations that a statement takes."""
     family = term.family
-    vectors = [a for a in term.args if a.width is not None]
+    vectors = [a for a in below(term) if a.width is not None]
     if isinstance(family.op, Generator) and family.width is not None:
         yield from (Use(a.family, a, 2, "under a matrix its square is averaged") for a in vectors)
     elif isinstance(family.op, Generator) and len(term.args) == 1:
@@ -64,7 +66,7 @@ def instances_of(roots: Iterable[Term]) -> dict[bytes, list[Term]]:
         if term not in seen:
             seen.add(term)
             found.setdefault(term.family.key, []).append(term)
-            todo.extend(canonical(a)[0] for a in term.args)
+            todo.extend(canonical(a)[0] for a in below(term))
     return found
 
 
@@ -127,7 +129,13 @@ class Integrability:
             yield "refused", (infinite(use, m.fault.why) if m.fault.code == INFINITE else uncertain(m.fault))
             return
         if m.pole is not None and use.power * m.pole >= 1:
-            yield "refused", infinite(use, "a quotient by something that comes arbitrarily near 0, where E|1/Z| is infinite")
+            yield (
+                "refused",
+                infinite(
+                    use,
+                    POLE,
+                ),
+            )
             return
         kind = self.growths.kind(m)
         if kind == "polynomial":
@@ -183,7 +191,7 @@ def noise(power: int, spread: float) -> str:
 
 
 def infinite(use: Use, why: str) -> NetsorError:
-    need = "E|f|" if use.power == 1 else "E f^2"
+    need = "E|phi|" if use.power == 1 else "E phi^2"
     return OutsideTheorem(
         INFINITE,
         hypothesis=f"{use.where}, so {need} must be finite (docs/theory.md, Theorem A); here: {why}",

@@ -331,7 +331,9 @@ class Derivation:
     @cached_property
     def derived(self) -> dict[str, Variable]:
         return {
-            name: Variable(name, term, self.reader, status_of(self.moments, self.pivots, term, self.unfresh), self)
+            name: Variable(
+                name, term, self.reader, status_of(self.moments, self.pivots, self.growths, term, self.unfresh), self
+            )
             for name, term in self.variables.items()
         }
 
