@@ -19,7 +19,7 @@ import click
 
 if TYPE_CHECKING:
     from netsor.program import Program
-    from netsor.symbolic.derive import Expand
+    from netsor.symbolic.variable import Expand
 
 USAGE, INTERNAL, INTERRUPTED = 2, 70, 130
 REFUSAL = re.compile(r"(?i)NS\d{3}")

@@ -18,7 +18,7 @@ from netsor.ir import Family, Index, Slot, Term, postorder
 from netsor.names import Names
 from netsor.rules.matmul import MatMul
 from netsor.symbolic.printing import Text
-from netsor.symbolic.tree import Reader
+from netsor.symbolic.reader import Reader
 from netsor.walks import generic
 
 Severity = Literal["refused", "extrapolated", "warning", "lint"]

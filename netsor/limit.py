@@ -27,7 +27,8 @@ from netsor.numeric.named import Named, combine, extent
 from netsor.numeric.streams import Rng, seed_of
 from netsor.ops import Param
 from netsor.rules.matmul import MatMul
-from netsor.symbolic.derive import Derivation, Expand, Variable
+from netsor.symbolic.derive import Derivation
+from netsor.symbolic.variable import Expand, Variable
 
 LARGEST_RUNS = 2**22
 

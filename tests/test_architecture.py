@@ -46,6 +46,7 @@ LOCAL = {  # imports of the own package inside functions
     "__init__": "the lazy table of public names",
     "cli": "`netsor --help` imports click alone",
     "functions.elementwise": "sympy, which is slow to import, is needed for a user's Lambda alone",
+    "symbolic.variable": "the same",
     "symbolic.derive": "formulas print as text and LaTeX without sympy, which is slow to import",
 }
 
@@ -56,7 +57,18 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
     "click": ["cli"],
     "rich": ["cli"],
     "scipy": ["functions", "numeric"],
-    "numpy": ["functions", "numeric", "infinite", "finite", "limit", "simulation", "figures", "comparison", "report"],
+    "numpy": [
+        "functions",
+        "numeric",
+        "infinite",
+        "finite",
+        "limit",
+        "simulation",
+        "figures",
+        "comparison",
+        "expectation",
+        "report",
+    ],
 }
 
 LINES = 350

@@ -25,6 +25,7 @@ from netsor.functions import cos, erf, exp, sin
 from netsor.ir import Slot, Term
 from netsor.ops import Fn, Gate, Piece
 from netsor.symbolic import tree as t
+from netsor.symbolic.reader import Env, Reader
 from netsor.walks import canonical
 
 
@@ -169,7 +170,7 @@ class ClosedForms:
             symbols[known] = of
         return known
 
-    def __call__(self, reader: t.Reader, leaf: Term, env: t.Env) -> t.Tree | None:
+    def __call__(self, reader: Reader, leaf: Term, env: Env) -> t.Tree | None:
         """The closed form of a leaf in the names of a program: m_g for a mean, K_g for a covariance of g.
 
         E[x_i x_k] of a named variable stays as it is: it is written at that variable, once (`kernel`).
@@ -179,7 +180,7 @@ class ClosedForms:
             return None
         return self.kernel(reader, leaf, env)
 
-    def kernel(self, reader: t.Reader, leaf: Term, env: t.Env) -> t.Tree | None:
+    def kernel(self, reader: Reader, leaf: Term, env: Env) -> t.Tree | None:
         """The closed form, of a named variable too. Where i and k are independent unless equal: both cases."""
         pair = self.independent_unless_equal(leaf)
         if pair is None:
@@ -210,7 +211,7 @@ class ClosedForms:
                     return i, k
         return None
 
-    def stands_for(self, reader: t.Reader, of: tuple[Term, ...], env: t.Env) -> t.Tree:
+    def stands_for(self, reader: Reader, of: tuple[Term, ...], env: Env) -> t.Tree:
         named = [reader.names.of(u) for u in of]
         if None in named:
             poly = mean_of(self.moments, *of) if len(of) == 1 else covariance_of(self.moments, *of)
