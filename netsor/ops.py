@@ -108,7 +108,7 @@ class Fn:
     jumps    places where a unary function is discontinuous
     singular values of the last argument at which the function is not finite or not continuous
     text, latex  templates of the printed form; None prints name(args)
-    dual     closed forms of Gaussian expectations
+    pieces   of which the function is the sum: their Gaussian expectations have closed forms
     """
 
     name: str
