@@ -90,18 +90,24 @@ class Gaussian:
         law._parent = (self, g)
         return law
 
-    def tilted(self, i: int, rate: Number, bend: Number) -> tuple[Value, Gaussian]:
-        """E exp(rate z_i - bend z_i^2), and the law with this weight."""
-        every, one = range(len(self)), self.field.number(1)
-        shrink = one / (one + 2 * bend * self.cov(i, i)) if bend else one
+    def tilted(self, i: int, rate: Number, bend: Number) -> tuple[Value, Value, Gaussian]:
+        """x, s and the law with this weight, where E exp(rate z_i - bend z_i^2) = exp(x) sqrt(s)."""
+        every, one, v = range(len(self)), self.field.number(1), self.cov(i, i)
+        shrink = one / (one + 2 * bend * v) if bend else one
         moved = shrink * (rate - 2 * bend * self.mean(i))
         mean = [self.mean(j) + self.cov(j, i) * moved for j in every]
+        if bend:
+            mean[i] = shrink * (self.mean(i) + rate * v)
         exponent = (self.mean(i) * (rate - 2 * bend * mean[i]) + rate * mean[i]) / 2
         if not bend:
-            return self.field.exp(exponent), Gaussian(self.field, mean, [[self.cov(j, k) for k in every] for j in every])
-        steep = 2 * bend * shrink
-        cov = [[self.cov(j, k) - steep * self.cov(j, i) * self.cov(i, k) for k in every] for j in every]
-        return self.field.exp(exponent) * self.field.root(shrink), Gaussian(self.field, mean, cov)
+            return exponent, one, Gaussian(self.field, mean, [[self.cov(j, k) for k in every] for j in every])
+        wide = v + one / (2 * bend)
+
+        def left(j: int, k: int) -> Value:
+            c = self.cov(j, k)
+            return shrink * c if i in (j, k) else self.field.schur(c, self.cov(j, i), self.cov(i, k), wide)
+
+        return exponent, shrink, Gaussian(self.field, mean, [[left(j, k) for k in every] for j in every])
 
     def joined(self, forms: Iterable[tuple[Sequence[tuple[int, Number]], Number, Number]]) -> Gaussian:
         """With more variables: sum of numbers times z_i, plus a constant, plus independent noise of a variance."""
@@ -133,6 +139,18 @@ def expectation(field: Field, terms: Iterable[Term], mean: Sequence[Value], cov:
     return total
 
 
+def tilted(law: Gaussian, tilts: Sequence[tuple[int, Number, Number]]) -> tuple[Gaussian, Value]:
+    """The law with all these weights, and what they integrate to. Bends go first and exponents are added before exp, so that
+    nothing overflows unless the whole does."""
+    field, total, spread = law.field, law.field.number(0), law.field.number(1)
+    bends, rates = ((i, 0, bend) for i, _, bend in tilts if bend), ((i, rate, 0) for i, rate, _ in tilts if rate)
+    for tilt in (*bends, *rates):
+        exponent, shrink, law = law.tilted(*tilt)
+        total = total + exponent
+        spread = spread * shrink if tilt[2] else spread
+    return law, field.exp(total) * field.root(spread) if any(bend for _, _, bend in tilts) else field.exp(total)
+
+
 class Recursion:
     """E[z^powers * gates * wave] under one tilted law, with everything that it meets kept."""
 
@@ -144,9 +162,8 @@ class Recursion:
     @classmethod
     def of(cls, field: Field, t: Term, mean: Sequence[Value], cov: Sequence[Sequence[Value]]) -> Recursion:
         law, weight = Gaussian(field, mean, cov), field.number(1)
-        for i, rate, bend in t.tilts:
-            factor, law = law.tilted(i, rate, bend)
-            weight = weight * factor
+        if t.tilts:
+            law, weight = tilted(law, t.tilts)
         d = len(law)
         law = law.joined((((i, 1),), -gate.at, gate.noise) for i, gate in t.gates)
         gates = tuple(range(d, d + len(t.gates)))

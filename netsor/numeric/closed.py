@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -64,13 +65,22 @@ class Bounded:
         return -self + other
 
     def __mul__(self, other: Bounded | Number) -> Bounded:
-        x, y = self, bounded(other)
+        if not isinstance(other, Bounded):
+            return self.times(float(other))
+        x, y = self, other
         value = x.value * y.value
         return Bounded(value, np.abs(x.value) * y.units + np.abs(y.value) * x.units + np.abs(value))
 
     __rmul__ = __mul__
 
+    def times(self, number: float) -> Bounded:
+        """A power of two is exact; another number is itself rounded."""
+        value, units = self.value * number, self.units * abs(number)
+        return Bounded(value, units if abs(frexp(number)[0]) == 0.5 else units + 2 * np.abs(value))
+
     def __truediv__(self, other: Bounded | Number) -> Bounded:
+        if not isinstance(other, Bounded) and abs(frexp(float(other))[0]) == 0.5:
+            return self.times(1 / float(other))
         x, y = self, bounded(other)
         value = x.value / y.value
         return Bounded(value, (x.units + np.abs(value) * y.units) / np.abs(y.value) + np.abs(value))

@@ -31,6 +31,7 @@ CHUNK = 2_000_000  # numbers in one array of quadrature nodes
 LARGEST = 4e8  # evaluations of the integrand; beyond, there are better ways
 RELATIVE = 2e-13  # error of a closed form that is accepted
 ABSOLUTE, DIGITS = 1e-14, 1e-8  # or of sqrt(E f^2 E g^2), if these digits of the value are left
+FASTEST = 6.0  # radians that a wave may turn in a standard deviation
 
 
 class TooLarge(Exception):
@@ -87,6 +88,7 @@ class Routes:
         if left.size:
             allowed = np.minimum(ABSOLUTE * self.size(x.at(left)), DIGITS * np.abs(value[left]))
             left = left[~(error[left] <= allowed)]
+            left = left[~(np.isfinite(error[left]) & waving(x.at(left)))]
         self.count("closed", value.size - left.size)
         if left.size:
             value[left], error[left] = self.quadrature(x.at(left)), 0.0
@@ -242,6 +244,15 @@ class Routes:
 
 
 PLAIN = (Piece(power=1),)
+
+
+def waving(x: Integral) -> Array:
+    """Where a wave among the pieces is too fast for the panels of a quadrature: its closed form is better, as it is."""
+    out = np.zeros(x.mean.shape[1], dtype=bool)
+    for p in x.parts:
+        pace = max((abs(float(piece.wave[1])) for piece in p.pieces if piece.wave), default=0.0)
+        out |= pace * pace * x.cov[p.variables[0], p.variables[0]] > FASTEST**2
+    return out
 
 
 def unused(values: Mapping[int, Array], entries: Entries) -> Array:
