@@ -68,7 +68,7 @@ def expect1(
     scale = _scale(mean, var)
     z, weights = _rule(_cuts(features, mean, scale), var.shape, level)
     values = _evaluate(f, mean[..., None] + scale[..., None] * z)
-    return np.where(var == 0, values[..., 0], _total(weights, values))
+    return np.where(var == 0, values[..., 0], total(weights, values))
 
 
 def expect2(
@@ -105,7 +105,7 @@ def expect2(
     v = (mean2 + scale2 * r * z)[..., None] + (scale2 * q)[..., None] * y
     flat = (*var1.shape, y.shape[-2] * y.shape[-1])
     values = _evaluate(f, u.reshape(flat), v.reshape(flat))
-    return np.where((var1 == 0) & (var2 == 0), values[..., 0], _total(outer, _total(inner, values.reshape(y.shape))))
+    return np.where((var1 == 0) & (var2 == 0), values[..., 0], total(outer, total(inner, values.reshape(y.shape))))
 
 
 def line(mean: Array, var: Array, features: Sequence[Feature], level: int) -> tuple[Array, Array]:
@@ -295,11 +295,15 @@ def _ratio(a: Array, b: Array) -> Array:
 
 def _evaluate(f: Callable[..., Array], *arguments: Array) -> Array:
     """f at the nodes. An empty panel may put them on a singularity, so that 1/0 there is no reason to warn."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return f(*arguments)
 
 
-def _total(weights: Array, values: Array) -> Array:
-    """The weighted sum, in which a node of weight zero counts for nothing even if f is infinite there."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(weights > 0, weights * values, 0).sum(axis=-1))
+def total(weights: Array, values: Array) -> Array:
+    """The weighted sum, in which a node of weight zero counts for nothing even if f is infinite there; infinite where
+    infinities of both signs meet, which is an overflow of f and no number."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        parts = np.where(weights > 0, weights * values, 0)
+        out = np.asarray(parts.sum(axis=-1))
+    unknown = np.isnan(out)
+    return np.where(unknown & ~np.isnan(parts).any(-1), np.inf, out) if unknown.any() else out
