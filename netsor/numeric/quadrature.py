@@ -31,7 +31,7 @@ SNAP = 1e-12
 """Correlations this close to +-1 count as +-1. Two ramps feel it by 1e-12, two jumps at the same place by 2e-7."""
 
 _RATIO = 3.0  # of successive distances from a soft feature: the pole is then 2 half-widths from the panel's midpoint
-_FINEST = 1e-17  # width on the standardised line; a narrower transition is a kink in double precision
+_FINEST = 1e-100  # width on the standardised line; a bump of this width still counts beside zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def given(
     Shapes: (n) to (n, nodes) twice, nodes = `nodes_given(...)`.  Raises: as `expect2`.
     """
     scale1, scale2 = _scale(mean1, var1), _scale(mean2, var2)
-    crossings = _crossings(_cuts(features2, mean2, scale2), *_correlation(var1, var2, cov))
+    crossings = _crossings(_cuts(features2, mean2, scale2), *_correlation(var1, var2, cov, 0))
     z, weights = _rule(_cuts(features1, mean1, scale1) + crossings, var1.shape, level)
     return mean1[:, None] + scale1[:, None] * z, weights
 
@@ -140,7 +140,7 @@ def nodes_given(
 ) -> int:
     """How many nodes `given` makes for each entry."""
     cuts1, cuts2 = (_cuts(fs, np.zeros(()), np.sqrt(v)) for fs, v in ((features1, var1), (features2, var2)))
-    return _count(cuts1 + _crossings(cuts2, *_correlation(var1, var2, cov)), level)
+    return _count(cuts1 + _crossings(cuts2, *_correlation(var1, var2, cov, 0)), level)
 
 
 def nodes1(features: Sequence[Feature] = (), level: int = 1, var: ArrayLike = 1.0) -> int:
@@ -235,8 +235,8 @@ def _crossings(cuts: Sequence[Cut], r: Array, q: Array) -> list[Cut]:
     return [(_ratio(centre, r), _ratio(np.hypot(q, width), np.abs(r))) for centre, width in cuts]
 
 
-def _correlation(var1: Array, var2: Array, cov: Array) -> tuple[Array, Array]:
-    """(r, sqrt(1 - r^2)), with r = 0 where a variance is 0."""
+def _correlation(var1: Array, var2: Array, cov: Array, snap: float = SNAP) -> tuple[Array, Array]:
+    """(r, sqrt(1 - r^2)), with r = 0 where a variance is 0, and +-1 where it is as close as `snap`."""
     with np.errstate(over="ignore"):
         trace = np.where(var1 + var2 == 0, 1, var1 + var2)
         excess = (cov / trace) ** 2 - (var1 / trace) * (var2 / trace)
@@ -251,8 +251,8 @@ def _correlation(var1: Array, var2: Array, cov: Array) -> tuple[Array, Array]:
     unit1, unit2 = _power_of_two(var1), _power_of_two(var2)
     v, w, c = var1 / unit1 / unit1, var2 / unit2 / unit2, np.where(r == 0, 0, cov / unit1 / unit2)
     q = np.where(r == 0, 1, np.sqrt(np.maximum(_ratio(determinant(v, c, c, w), v * w), 0)))
-    snapped = np.abs(r) > 1 - SNAP
-    return np.where(snapped, np.sign(r), r), np.where(snapped, 0, q)
+    close = np.abs(r) > 1 - snap
+    return np.where(close, np.sign(r), r), np.where(close & (snap > 0), 0, q)
 
 
 def _power_of_two(var: Array) -> Array:
