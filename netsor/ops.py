@@ -124,7 +124,7 @@ class Fn:
     jumps    places where a unary function is discontinuous
     singular values of the last argument at which the function is not finite or not continuous
     text, latex  templates of the printed form; None prints name(args)
-    pieces   the function as a sum of pieces, if it is one: its Gaussian expectations then have closed forms
+    pieces   of which the function is the sum: their Gaussian expectations have closed forms
     growth   how it grows; or a function that makes of argument terms a term that grows in the same way
     """
 

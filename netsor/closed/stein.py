@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from netsor.checks import Number
 from netsor.closed.product import Term
+from netsor.ops import Gate
 
 Value = Any
 """An element of the field; it adds, subtracts, multiplies and divides, also with numbers."""
@@ -90,20 +91,26 @@ class Gaussian:
         law._parent = (self, g)
         return law
 
-    def tilted(self, i: int, rate: Number, bend: Number) -> tuple[Value, Gaussian]:
-        """E exp(rate z_i - bend z_i^2), and the law with this weight."""
-        every, one = range(len(self)), self.field.number(1)
-        shrink = one / (one + 2 * bend * self.cov(i, i)) if bend else one
+    def tilted(self, i: int, rate: Value, bend: Value) -> tuple[Value, Value, Gaussian]:
+        """x, s and the law with this weight, where E exp(rate z_i - bend z_i^2) = exp(x) sqrt(s)."""
+        every, one, v = range(len(self)), self.field.number(1), self.cov(i, i)
+        shrink = one / (one + 2 * bend * v) if bend else one
         moved = shrink * (rate - 2 * bend * self.mean(i))
         mean = [self.mean(j) + self.cov(j, i) * moved for j in every]
+        if bend:
+            mean[i] = shrink * (self.mean(i) + rate * v)
         exponent = (self.mean(i) * (rate - 2 * bend * mean[i]) + rate * mean[i]) / 2
         if not bend:
-            return self.field.exp(exponent), Gaussian(self.field, mean, [[self.cov(j, k) for k in every] for j in every])
-        steep = 2 * bend * shrink
-        cov = [[self.cov(j, k) - steep * self.cov(j, i) * self.cov(i, k) for k in every] for j in every]
-        return self.field.exp(exponent) * self.field.root(shrink), Gaussian(self.field, mean, cov)
+            return exponent, one, Gaussian(self.field, mean, [[self.cov(j, k) for k in every] for j in every])
+        wide = v + one / (2 * bend)
 
-    def joined(self, forms: Iterable[tuple[Sequence[tuple[int, Number]], Number, Number]]) -> Gaussian:
+        def left(j: int, k: int) -> Value:
+            c = self.cov(j, k)
+            return shrink * c if i in (j, k) else self.field.schur(c, self.cov(j, i), self.cov(i, k), wide)
+
+        return exponent, shrink, Gaussian(self.field, mean, [[left(j, k) for k in every] for j in every])
+
+    def joined(self, forms: Iterable[tuple[Sequence[tuple[int, Value]], Value, Value]]) -> Gaussian:
         """With more variables: sum of numbers times z_i, plus a constant, plus independent noise of a variance."""
         every = range(len(self))
         mean, cov = [self.mean(j) for j in every], [[self.cov(j, k) for k in every] for j in every]
@@ -116,21 +123,62 @@ class Gaussian:
             cov.append([*row, variance + noise if noise else variance])
         return Gaussian(self.field, mean, cov)
 
-    def total(self, weights: Sequence[tuple[int, Number]], values: Sequence[Value]) -> Value:
+    def total(self, weights: Sequence[tuple[int, Value]], values: Sequence[Value]) -> Value:
         parts = [values[i] if f == 1 else f * values[i] for i, f in weights]
         return sum(parts[1:], parts[0]) if parts else self.field.number(0)
 
 
-def expectation(field: Field, terms: Iterable[Term], mean: Sequence[Value], cov: Sequence[Sequence[Value]]) -> Value:
+class Units(Protocol):
+    """Scales: variable i of the problem is `variable(i)` times the one whose law is given."""
+
+    def variable(self, i: int) -> Value: ...
+
+    def gate(self, i: int, noise: Number) -> Value:
+        """A scale for z_i + sqrt(noise) N."""
+        ...
+
+
+def expectation(
+    field: Field, terms: Iterable[Term], mean: Sequence[Value], cov: Sequence[Sequence[Value]], units: Units | None = None
+) -> Value:
     """The sum of the expectations of the terms.  Raises: NotClosed."""
     shared: dict[Any, Recursion] = {}
     total = field.number(0)
     for t in terms:
         key = (t.tilts, t.gates, t.wave)
         if key not in shared:
-            shared[key] = Recursion.of(field, t, mean, cov)
-        total = total + shared[key](t.powers) * t.number
+            shared[key] = Recursion.of(field, t, mean, cov, units)
+        value = shared[key](t.powers) * t.number
+        for i in (i for i, power in enumerate(t.powers) for _ in range(power)) if units else ():
+            value = value * units.variable(i)
+        total = total + value
     return total
+
+
+def rescaled(tilts: Sequence[tuple[int, Number, Number]], units: Units) -> list[tuple[int, Value, Value]]:
+    """exp(rate z - bend z^2) in terms of z / unit."""
+    every = [(i, rate, bend, units.variable(i)) for i, rate, bend in tilts]
+    return [(i, rate * u if rate else 0, bend * u * u if bend else 0) for i, rate, bend, u in every]
+
+
+def gate_form(i: int, gate: Gate, units: Units | None) -> tuple[Sequence[tuple[int, Value]], Value, Value]:
+    """z_i - at and the variance of the noise, on a scale of its own."""
+    if units is None:
+        return ((i, 1),), -gate.at, gate.noise
+    one = 1 / units.gate(i, gate.noise)
+    return ((i, units.variable(i) * one),), -gate.at * one if gate.at else 0, gate.noise * one * one if gate.noise else 0
+
+
+def tilted(law: Gaussian, tilts: Sequence[tuple[int, Value, Value]]) -> tuple[Gaussian, Value]:
+    """The law with all these weights, and what they integrate to. Bends go first and exponents are added before exp, so that
+    nothing overflows unless the whole does."""
+    field, total, spread = law.field, law.field.number(0), law.field.number(1)
+    bends, rates = ((i, 0, bend) for i, _, bend in tilts if bend), ((i, rate, 0) for i, rate, _ in tilts if rate)
+    for tilt in (*bends, *rates):
+        exponent, shrink, law = law.tilted(*tilt)
+        total = total + exponent
+        spread = spread * shrink if tilt[2] else spread
+    return law, field.exp(total) * field.root(spread) if any(bend for _, _, bend in tilts) else field.exp(total)
 
 
 class Recursion:
@@ -142,17 +190,20 @@ class Recursion:
         self._laws: dict[tuple[int, ...], Gaussian] = {(): law}
 
     @classmethod
-    def of(cls, field: Field, t: Term, mean: Sequence[Value], cov: Sequence[Sequence[Value]]) -> Recursion:
+    def of(
+        cls, field: Field, t: Term, mean: Sequence[Value], cov: Sequence[Sequence[Value]], units: Units | None = None
+    ) -> Recursion:
         law, weight = Gaussian(field, mean, cov), field.number(1)
-        for i, rate, bend in t.tilts:
-            factor, law = law.tilted(i, rate, bend)
-            weight = weight * factor
+        tilts = t.tilts if units is None else rescaled(t.tilts, units)
+        if tilts:
+            law, weight = tilted(law, tilts)
         d = len(law)
-        law = law.joined((((i, 1),), -gate.at, gate.noise) for i, gate in t.gates)
+        law = law.joined(gate_form(i, gate, units) for i, gate in t.gates)
         gates = tuple(range(d, d + len(t.gates)))
         if t.wave is None:
             return cls(law, gates, None, True, weight)
         even, angle = t.wave
+        angle = angle if units is None else tuple((i, f * units.variable(i)) for i, f in angle)
         return cls(law.joined([(angle, 0, 0)]), gates, len(law), even, weight)
 
     def __call__(self, powers: tuple[int, ...]) -> Value:

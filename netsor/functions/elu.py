@@ -20,7 +20,7 @@ def elu(alpha: Number = 1) -> Function:
         lambda x: np.where(x > 0, x, a * np.expm1(np.minimum(x, 0.0))),
         lambda sp, x: sp.Piecewise((x, x > 0), (sp.nsimplify(alpha) * (sp.exp(x) - 1), True)),
         params=(alpha,),
-        features=((0.0, 0.0),),
+        features=((0.0, 0.0), (0.0, 1.0)),
         growth=Growth(low=min(-a, 0.0)),
         pieces=(
             Piece(half, 1),

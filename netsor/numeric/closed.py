@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from netsor.numeric.linear import determinant
 Array = NDArray[np.float64]
 
 UNIT = 2.0**-53
+HUGE = 2.0**160
 CHUNK = 4096  # entries that are computed together, so that intermediate arrays stay in the cache
 
 
@@ -33,11 +35,39 @@ def closed(terms: Sequence[Term], mean: Array, cov: Array) -> tuple[Array, Array
     with np.errstate(all="ignore"):
         for start in range(0, n, CHUNK):
             part = slice(start, start + CHUNK)
-            m = [Bounded(mean[i, part]) for i in range(d)]
-            c = [[Bounded(cov[i, k, part]) for k in range(d)] for i in range(d)]
-            total = expectation(FIELD, terms, m, c)
+            ms, cs, units = mean[:, part], cov[..., part], None
+            if extreme(ms, cs):
+                units = Scales(np.array([scale(ms[i], cs[i, i]) for i in range(d)]))
+                ms, cs = ms / units.scales, cs / units.scales / units.scales[:, None]
+            m = [Bounded(x) for x in ms]
+            total = expectation(FIELD, terms, m, [[Bounded(x) for x in row] for row in cs], units)
             values[part], errors[part] = total.value, UNIT * total.units
     return values, errors
+
+
+def extreme(mean: Array, cov: Array) -> bool:
+    """Could a product of a few of these numbers overflow or lose digits below the smallest double?"""
+    size = np.abs(cov)
+    return bool(max(size.max(), np.abs(mean).max()) > HUGE or np.any((size < 1 / HUGE) & (size > 0)))
+
+
+def scale(mean: Array, var: Array) -> Array:
+    """The power of two next to the standard deviation, or to the mean of a constant: division by it is exact."""
+    size = np.where(var > 0, np.sqrt(var), np.abs(mean))
+    return np.asarray(np.ldexp(1.0, np.frexp(size)[1]))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Powers of two, one row for each variable: to compute with numbers near 1, whatever the variances are."""
+
+    scales: Array
+
+    def variable(self, i: int) -> Bounded:
+        return Bounded(self.scales[i])
+
+    def gate(self, i: int, noise: Number) -> Bounded:
+        return Bounded(scale(self.scales[i], self.scales[i] ** 2 + float(noise)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +94,25 @@ class Bounded:
         return -self + other
 
     def __mul__(self, other: Bounded | Number) -> Bounded:
-        x, y = self, bounded(other)
+        if not isinstance(other, Bounded):
+            return self.times(float(other))
+        x, y = self, other
         value = x.value * y.value
         return Bounded(value, np.abs(x.value) * y.units + np.abs(y.value) * x.units + np.abs(value))
 
     __rmul__ = __mul__
 
+    def times(self, number: float) -> Bounded:
+        """A power of two is exact; another number is itself rounded."""
+        value, units = self.value * number, self.units * abs(number)
+        return Bounded(value, units if abs(frexp(number)[0]) == 0.5 else units + 2 * np.abs(value))
+
+    def __rtruediv__(self, other: Number) -> Bounded:
+        return bounded(other) / self
+
     def __truediv__(self, other: Bounded | Number) -> Bounded:
+        if not isinstance(other, Bounded) and abs(frexp(float(other))[0]) == 0.5:
+            return self.times(1 / float(other))
         x, y = self, bounded(other)
         value = x.value / y.value
         return Bounded(value, (x.units + np.abs(value) * y.units) / np.abs(y.value) + np.abs(value))
@@ -113,6 +155,7 @@ class Arrays:
     def density(self, m: Bounded, v: Bounded) -> Bounded:
         half = m.value * m.value / (2 * v.value)
         value = np.exp(-half) / np.sqrt(2 * np.pi * v.value)
+        half = np.minimum(half, 1e4)  # beyond, the density is 0
         slope = np.abs(m.value) * m.units + (half + 0.5) * v.units
         return Bounded(value, value * (3 + 3 * half + slope / v.value))
 

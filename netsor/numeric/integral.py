@@ -21,7 +21,7 @@ from netsor.closed.product import Factor, multiplied
 from netsor.closed.stein import NotClosed
 from netsor.numeric.closed import closed
 from netsor.numeric.linear import determinant, psd_pinv
-from netsor.numeric.quadrature import Feature, expect1, expect2, given, line, nodes1, nodes2, nodes_given
+from netsor.numeric.quadrature import Feature, expect1, expect2, given, line, nodes1, nodes2, nodes_given, total
 from netsor.ops import Piece
 
 Array = NDArray[np.float64]
@@ -31,6 +31,7 @@ CHUNK = 2_000_000  # numbers in one array of quadrature nodes
 LARGEST = 4e8  # evaluations of the integrand; beyond, there are better ways
 RELATIVE = 2e-13  # error of a closed form that is accepted
 ABSOLUTE, DIGITS = 1e-14, 1e-8  # or of sqrt(E f^2 E g^2), if these digits of the value are left
+FASTEST = 6.0  # radians that a wave may turn in a standard deviation
 
 
 class TooLarge(Exception):
@@ -81,12 +82,18 @@ class Routes:
         self.taken: dict[str, int] = {}
 
     def __call__(self, x: Integral) -> tuple[Array, Array]:
-        """The values, and bounds of the error of those that are closed (0 for the others).  Raises: TooLarge."""
+        """The values, and bounds of the error of those that are closed (0 for the others); infinite where a number is too
+        large for a double, or could be.  Raises: TooLarge."""
+        with np.errstate(all="ignore"):
+            return self.best(x)
+
+    def best(self, x: Integral) -> tuple[Array, Array]:
         value, error = self.closed(x)
         left = np.flatnonzero(~(error <= RELATIVE * np.abs(value)))
         if left.size:
             allowed = np.minimum(ABSOLUTE * self.size(x.at(left)), DIGITS * np.abs(value[left]))
             left = left[~(error[left] <= allowed)]
+            left = left[~(np.isfinite(error[left]) & waving(x.at(left)))]
         self.count("closed", value.size - left.size)
         if left.size:
             value[left], error[left] = self.quadrature(x.at(left)), 0.0
@@ -199,7 +206,7 @@ class Routes:
             f = product_of([p for p in part.parts if p.variables == (outer,)], {outer: u}, part.entries)
             g, error = g.reshape(u.shape), error.reshape(u.shape)
             here = slice(k, k + step)
-            value[here] = (weights * f * g).sum(-1)
+            value[here] = total(weights, product(f, g))
             with np.errstate(invalid="ignore"):
                 off = (weights * np.abs(f) * error).sum(-1)
                 size = np.sqrt((weights * f * f).sum(-1) * (weights * g * g).sum(-1))
@@ -237,11 +244,20 @@ class Routes:
             f = product_of(own, {0: u}, part.entries)[0]
             rest = tuple(given_first(p, u[0], part.entries) for p in part.parts if p not in own)
             inner = Integral(rest, 2, mean, cov, tuple(wide(fs, u.shape[1]) for fs in part.features[1:]), np.arange(u.shape[1]))
-            value[e] = weights[0] @ (f * self(inner)[0])
+            value[e] = total(weights[0], product(f, self(inner)[0]))
         return value
 
 
 PLAIN = (Piece(power=1),)
+
+
+def waving(x: Integral) -> Array:
+    """Where a wave among the pieces is too fast for the panels of a quadrature: its closed form is better, as it is."""
+    out = np.zeros(x.mean.shape[1], dtype=bool)
+    for p in x.parts:
+        pace = max((abs(float(piece.wave[1])) for piece in p.pieces if piece.wave), default=0.0)
+        out |= pace * pace * x.cov[p.variables[0], p.variables[0]] > FASTEST**2
+    return out
 
 
 def unused(values: Mapping[int, Array], entries: Entries) -> Array:
@@ -268,22 +284,37 @@ def known(parts: Sequence[Part]) -> list[Factor]:
 
 def left_over(cov: Array, others: Sequence[int], given: int) -> Array:
     """Covariances of the others given one variable."""
-    v = cov[given, given]
+    unit = units(cov)
+    r = cov / unit / unit[:, None]
+    v = r[given, given]
+    some = v > 0
     rows = [
-        [
-            np.where(v > 0, determinant(cov[i, k], cov[i, given], cov[given, k], v) / np.where(v > 0, v, 1), cov[i, k])
-            for k in others
-        ]
+        [np.where(some, determinant(r[i, k], r[i, given], r[given, k], v) / np.where(some, v, 1), r[i, k]) for k in others]
         for i in others
     ]
-    return np.array(rows)
+    return np.array(rows) * unit[others] * unit[others][:, None]
+
+
+def units(cov: Array) -> Array:
+    """A power of two near each standard deviation.  Shapes: (d, d, n) to (d, n)."""
+    d = range(len(cov))
+    return np.asarray(np.ldexp(1.0, np.frexp(np.sqrt(cov[d, d]))[1]))
 
 
 def product_of(parts: Sequence[Part], values: Mapping[int, Array], entries: Entries) -> Array:
     """The product of parts at nodes.  Shapes: (n, nodes)."""
     out = np.ones(np.broadcast_shapes(*(v.shape for v in values.values())))
     for p in parts:
-        out = out * p.value(values, entries)
+        out = product(out, p.value(values, entries))
+    return out
+
+
+def product(f: Array, g: Array) -> Array:
+    """f g, and infinity where the product of an overflow and a zero is unknown."""
+    out = f * g
+    unknown = np.isnan(out)
+    if unknown.any():
+        out = np.where(unknown & ~np.isnan(f) & ~np.isnan(g), np.inf, out)
     return out
 
 
@@ -291,8 +322,10 @@ def integrand(x: Integral) -> Callable[..., Array]:
     """The product of the parts times E[plain variables | inputs], as a function of the inputs."""
     d = x.inputs
     plain = range(d, len(x.mean))
-    given = np.moveaxis(x.cov[:d, :d], -1, 0)
-    slope = np.moveaxis(np.moveaxis(x.cov[d:, :d], -1, 0) @ psd_pinv(given), 0, -1) if plain else None
+    unit = units(x.cov)
+    r = np.moveaxis(x.cov / unit / unit[:, None], -1, 0)
+    scaled = np.moveaxis(r[:, d:, :d] @ psd_pinv(r[:, :d, :d]), 0, -1) if plain else None
+    slope = scaled * unit[d:, None] / unit[None, :d] if scaled is not None else None
 
     def f(*u: Array) -> Array:
         out = product_of(x.parts, dict(enumerate(u)), x.entries)
@@ -300,7 +333,7 @@ def integrand(x: Integral) -> Callable[..., Array]:
             shifts = [y - x.mean[k][:, None] for k, y in enumerate(u)]
             mean = [x.mean[k][:, None] + sum(slope[k - d, q][:, None] * shifts[q] for q in range(d)) for k in plain]
             left = x.cov[d:, d:] - np.einsum("kqz,qmz->kmz", slope, x.cov[:d, d:])
-            out = out * isserlis(mean, left[..., None])
+            out = product(out, isserlis(mean, left[..., None]))
         return out
 
     return f

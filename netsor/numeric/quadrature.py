@@ -31,7 +31,7 @@ SNAP = 1e-12
 """Correlations this close to +-1 count as +-1. Two ramps feel it by 1e-12, two jumps at the same place by 2e-7."""
 
 _RATIO = 3.0  # of successive distances from a soft feature: the pole is then 2 half-widths from the panel's midpoint
-_FINEST = 1e-17  # width on the standardised line; a narrower transition is a kink in double precision
+_FINEST = 1e-100  # width on the standardised line; a bump of this width still counts beside zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def expect1(
     scale = _scale(mean, var)
     z, weights = _rule(_cuts(features, mean, scale), var.shape, level)
     values = _evaluate(f, mean[..., None] + scale[..., None] * z)
-    return np.where(var == 0, values[..., 0], _total(weights, values))
+    return np.where(var == 0, values[..., 0], total(weights, values))
 
 
 def expect2(
@@ -105,7 +105,7 @@ def expect2(
     v = (mean2 + scale2 * r * z)[..., None] + (scale2 * q)[..., None] * y
     flat = (*var1.shape, y.shape[-2] * y.shape[-1])
     values = _evaluate(f, u.reshape(flat), v.reshape(flat))
-    return np.where((var1 == 0) & (var2 == 0), values[..., 0], _total(outer, _total(inner, values.reshape(y.shape))))
+    return np.where((var1 == 0) & (var2 == 0), values[..., 0], total(outer, total(inner, values.reshape(y.shape))))
 
 
 def line(mean: Array, var: Array, features: Sequence[Feature], level: int) -> tuple[Array, Array]:
@@ -130,7 +130,7 @@ def given(
     Shapes: (n) to (n, nodes) twice, nodes = `nodes_given(...)`.  Raises: as `expect2`.
     """
     scale1, scale2 = _scale(mean1, var1), _scale(mean2, var2)
-    crossings = _crossings(_cuts(features2, mean2, scale2), *_correlation(var1, var2, cov))
+    crossings = _crossings(_cuts(features2, mean2, scale2), *_correlation(var1, var2, cov, 0))
     z, weights = _rule(_cuts(features1, mean1, scale1) + crossings, var1.shape, level)
     return mean1[:, None] + scale1[:, None] * z, weights
 
@@ -140,7 +140,7 @@ def nodes_given(
 ) -> int:
     """How many nodes `given` makes for each entry."""
     cuts1, cuts2 = (_cuts(fs, np.zeros(()), np.sqrt(v)) for fs, v in ((features1, var1), (features2, var2)))
-    return _count(cuts1 + _crossings(cuts2, *_correlation(var1, var2, cov)), level)
+    return _count(cuts1 + _crossings(cuts2, *_correlation(var1, var2, cov, 0)), level)
 
 
 def nodes1(features: Sequence[Feature] = (), level: int = 1, var: ArrayLike = 1.0) -> int:
@@ -235,8 +235,8 @@ def _crossings(cuts: Sequence[Cut], r: Array, q: Array) -> list[Cut]:
     return [(_ratio(centre, r), _ratio(np.hypot(q, width), np.abs(r))) for centre, width in cuts]
 
 
-def _correlation(var1: Array, var2: Array, cov: Array) -> tuple[Array, Array]:
-    """(r, sqrt(1 - r^2)), with r = 0 where a variance is 0."""
+def _correlation(var1: Array, var2: Array, cov: Array, snap: float = SNAP) -> tuple[Array, Array]:
+    """(r, sqrt(1 - r^2)), with r = 0 where a variance is 0, and +-1 where it is as close as `snap`."""
     with np.errstate(over="ignore"):
         trace = np.where(var1 + var2 == 0, 1, var1 + var2)
         excess = (cov / trace) ** 2 - (var1 / trace) * (var2 / trace)
@@ -251,8 +251,8 @@ def _correlation(var1: Array, var2: Array, cov: Array) -> tuple[Array, Array]:
     unit1, unit2 = _power_of_two(var1), _power_of_two(var2)
     v, w, c = var1 / unit1 / unit1, var2 / unit2 / unit2, np.where(r == 0, 0, cov / unit1 / unit2)
     q = np.where(r == 0, 1, np.sqrt(np.maximum(_ratio(determinant(v, c, c, w), v * w), 0)))
-    snapped = np.abs(r) > 1 - SNAP
-    return np.where(snapped, np.sign(r), r), np.where(snapped, 0, q)
+    close = np.abs(r) > 1 - snap
+    return np.where(close, np.sign(r), r), np.where(close & (snap > 0), 0, q)
 
 
 def _power_of_two(var: Array) -> Array:
@@ -295,11 +295,15 @@ def _ratio(a: Array, b: Array) -> Array:
 
 def _evaluate(f: Callable[..., Array], *arguments: Array) -> Array:
     """f at the nodes. An empty panel may put them on a singularity, so that 1/0 there is no reason to warn."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return f(*arguments)
 
 
-def _total(weights: Array, values: Array) -> Array:
-    """The weighted sum, in which a node of weight zero counts for nothing even if f is infinite there."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(weights > 0, weights * values, 0).sum(axis=-1))
+def total(weights: Array, values: Array) -> Array:
+    """The weighted sum, in which a node of weight zero counts for nothing even if f is infinite there; infinite where
+    infinities of both signs meet, which is an overflow of f and no number."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        parts = np.where(weights > 0, weights * values, 0)
+        out = np.asarray(parts.sum(axis=-1))
+    unknown = np.isnan(out)
+    return np.where(unknown & ~np.isnan(parts).any(-1), np.inf, out) if unknown.any() else out
