@@ -51,6 +51,7 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
     "sympy": ["symbolic", "functions.elementwise"],
     "networkx": ["graph"],
     "matplotlib": ["figures"],
+    "numba": ["finite.compiled"],
     "click": ["cli"],
     "rich": ["cli"],
     "scipy": ["functions", "numeric"],
@@ -61,7 +62,6 @@ LINES = 350
 LONGER = {
     "ir": "letters, families and terms are defined by each other, and a term has every operator",
     "cli": "one function a command",
-    "finite.collapsed": "frames, means and blocks ask each other for values",
     "finite.rooms": "one plan: which vectors share a frame, and what it costs",
 }
 
