@@ -301,6 +301,7 @@ def evaluate(
 @click.option("--runs", type=click.IntRange(2), default=1024, show_default=True)
 @seed_option
 @click.option("--engine", type=click.Choice(ENGINES), help="All draw from one law; without it the one with the least work.")
+@click.option("--fast", is_flag=True, help="Compiled arithmetic, with the extra netsor[fast]: the same draws.")
 @click.option("--explain", is_flag=True, help="Say why the engine was chosen, and how many normals each would draw.")
 @output(".npz")
 def simulate(
@@ -311,6 +312,7 @@ def simulate(
     runs: int,
     seed: int,
     engine: str | None,
+    fast: bool,
     explain: bool,
     out: Path | None,
 ) -> Iterator[Reply]:
@@ -328,6 +330,7 @@ def simulate(
             rng=seed,
             outputs=outputs,
             engine=engine,
+            fast=fast,
             explain=explain,
             progress=lambda done: advance(f"n = {width}", done, runs),
         )

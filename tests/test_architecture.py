@@ -44,6 +44,7 @@ UPWARDS = {("semantics", "algebra")}  # types in the signatures of questions tha
 LOCAL = {  # imports of the own package inside functions
     "__init__": "the lazy table of public names",
     "cli": "`netsor --help` imports click alone",
+    "finite.engines": "numba is imported where it is asked for",
     "symbolic.derive": "formulas print as text and LaTeX without sympy, which is slow to import",
 }
 

@@ -39,7 +39,7 @@ def streams() -> dict[str, Term]:
 def crowd() -> dict[str, Term]:
     """More vectors than coordinates: the room is R^m, and images of a matrix are among its explicit vectors."""
     i, j = Plate("token", 70).indices("i j")
-    g = matrix("V") @ vector("u", i)
+    g = matrix("V", i) @ vector("u")
     return {"gy": mean(g * relu(g)[{i: j}]), "h": matrix("W") @ (g + relu(g))}
 
 
