@@ -357,6 +357,7 @@ def simulate(
 @runs_option
 @seed_option
 @at_option
+@click.option("--fast", is_flag=True, help="Compiled arithmetic, with the extra netsor[fast]: the same draws.")
 @output(".png", ".pdf", ".svg")
 def compare(
     file: str,
@@ -366,6 +367,7 @@ def compare(
     runs: int | None,
     seed: int,
     at: Mapping[str, int],
+    fast: bool,
     out: Path | None,
 ) -> Iterator[Reply]:
     """The law of one entry of NAME (by default the last variable) at each width beside its limit.
@@ -385,6 +387,7 @@ def compare(
             widths=width,
             runs=runs,
             rng=seed,
+            fast=fast,
             progress=lambda n, done, total: advance(f"n = {n}", done, total),
             **members,
         )

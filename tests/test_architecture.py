@@ -31,7 +31,7 @@ LAYERS = """
     infinite finite
     legality
     limit
-    program
+    program coupling
     figures
     simulation comparison loading
     report
@@ -56,7 +56,18 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
     "click": ["cli"],
     "rich": ["cli"],
     "scipy": ["functions", "numeric"],
-    "numpy": ["functions", "numeric", "infinite", "finite", "limit", "simulation", "figures", "comparison", "report"],
+    "numpy": [
+        "functions",
+        "numeric",
+        "infinite",
+        "finite",
+        "limit",
+        "coupling",
+        "simulation",
+        "figures",
+        "comparison",
+        "report",
+    ],
 }
 
 LINES = 350

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from netsor import semantics
+from netsor.algebra import poly
 from netsor.finite.arithmetic import Source
+from netsor.finite.rooms import Part, Room
 from netsor.finite.structure import ONE, factors, linear
 from netsor.ir import Index, Member, Slot, Term, Width
 from netsor.numeric.demand import instance
 from netsor.numeric.initial import initial
 from netsor.numeric.interpreter import Interpreter
-from netsor.numeric.named import Named, combine, contract, extent
+from netsor.numeric.named import Named, combine, contract, count, extent
 from netsor.ops import Generator
 from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul, Record
 
 if TYPE_CHECKING:
     from netsor.finite.collapsed import Collapsed, Frames
+
+
+Entry: TypeAlias = tuple[Term | None, Part]
+"""Explicit vectors of a room; None is the constant vector."""
 
 
 class Columns:
@@ -132,3 +138,17 @@ class Block(Interpreter):
             at = self.at.setting
             self.streams[key] = at.stream(kind, name, at.shard, self.width.name, min(self.index, 1))
         return self.streams[key]
+
+
+def expected(at: Collapsed, limit: Interpreter, room: Room, every: Sequence[Entry]) -> np.ndarray:
+    """m E[x y | scores] for the newest explicit vectors of a room and all.  Shapes: (batch, runs, new, all)."""
+    (new, part), parts, runs = every[-1], [], at.setting.runs
+    shape = (*map(extent, room.plates), count(part.inner), -1, runs)
+    for old, other in every:
+        to: dict[Slot, Slot] = {i: i.prime for i in other.inner}
+        to |= dict(zip(other.shared, part.shared, strict=True))
+        vectors = [at.plan.stacked.original(v) for v in (new, None if old is None else old.at(to)) if v is not None]
+        over = (*part.shared, *part.inner, *(i.prime for i in other.inner))
+        value = limit.poly(at.moments.expect(*vectors) if vectors else poly.ONE, over).full(over)[..., 0]
+        parts.append(np.broadcast_to(value, (*value.shape[:-1], runs)).reshape(shape))
+    return np.moveaxis(at.size(room.width) * np.concatenate(parts, axis=-2), -1, -3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from netsor import semantics
 from netsor.algebra.poly import delta
 from netsor.finite.arithmetic import Source
 from netsor.finite.basis import extended
-from netsor.finite.blocks import Block, Columns, Means
+from netsor.finite.blocks import Block, Columns, Entry, Means, expected
 from netsor.finite.frames import Frame
 from netsor.finite.rooms import KEPT, Part, Plan, Room
 from netsor.finite.roots import NOTHING, Root, forward
@@ -33,6 +32,7 @@ BLOCK = 2**18  # numbers of one block of coordinates, over all its vectors and r
 class Collapsed(Interpreter):
     """Scalars by inner products in the frames of rooms; vectors as their first coordinates.
 
+    limit: where it is set, explicit vectors of length m have the inner products m E[x y | scores] that it gives.
     Random: a frame vector of matrix W from stream ("matrix", W, shard), first coordinates of an explicit one from
     ("matrix", W, shard, width, 0), the others block by block from ("matrix", W, shard, width, 1); the same for initial
     vectors under "vector".
@@ -43,6 +43,7 @@ class Collapsed(Interpreter):
         self.plan, self.moments, self.setting = plan, plan.moments, setting
         self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * shard))
         self.frames, self.means = Frames(self), Means(self)
+        self.limit: Interpreter | None = None
         self.buffers: dict[bytes, np.ndarray] = {}
         self._heads: dict[Width, Block] = {}
         self._blocks: dict[tuple[Width, int], Block] = {}
@@ -102,10 +103,6 @@ class Collapsed(Interpreter):
             if self.keep:
                 self._blocks[width, k] = block
             yield block
-
-
-Entry: TypeAlias = tuple[Term | None, Part]
-"""Explicit vectors of a room; None is the constant vector."""
 
 
 class Frames(Interpreter):
@@ -189,7 +186,7 @@ class Frames(Interpreter):
         else:
             rows = frame.root.rows(self._gram(room, every))
             root = frame.root.extended(rows)
-            if root.doubtful:
+            if root.doubtful and self.at.limit is None:
                 rows = self._refined(room, every, root.guarded, k)
                 root = frame.root.extended(rows)
             frame.root = root
@@ -226,6 +223,8 @@ class Frames(Interpreter):
     def _gram(self, room: Room, every: list[Entry], R: np.ndarray | None = None) -> np.ndarray:
         """Inner products, beyond the heads, of the newest explicit vectors of a room with all of them (or of these
         orthonormalised by R)."""
+        if self.at.limit is not None:
+            return expected(self.at, self.at.limit, room, every)
         size, new = (sum(count(p.inner) for _, p in some) for some in (every, every[-1:]))
         total = np.zeros((*map(extent, room.plates), self.at.setting.runs, new, size))
         for block in self.at.blocks(room.width, room.heads):
