@@ -149,8 +149,9 @@ def expectation(
         if key not in shared:
             shared[key] = Recursion.of(field, t, mean, cov, units)
         value = shared[key](t.powers) * t.number
-        for i in (i for i, power in enumerate(t.powers) for _ in range(power)) if units else ():
-            value = value * units.variable(i)
+        if units is not None:
+            for i in (i for i, power in enumerate(t.powers) for _ in range(power)):
+                value = value * units.variable(i)
         total = total + value
     return total
 
