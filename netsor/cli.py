@@ -19,6 +19,7 @@ import click
 
 if TYPE_CHECKING:
     from netsor.program import Program
+    from netsor.symbolic.variable import Expand
 
 USAGE, INTERNAL, INTERRUPTED = 2, 70, 130
 REFUSAL = re.compile(r"(?i)NS\d{3}")
@@ -256,20 +257,23 @@ def loaded(file: str, settings: Mapping[str, str]) -> Program:
 @file_argument
 @settings_option
 @click.option("--latex", is_flag=True, help="Formulas in LaTeX.")
-def derive(file: str, settings: Mapping[str, str], latex: bool) -> Iterator[Reply]:
+@click.option("--closed", "expand", flag_value="closed", help="Expectations in closed form, where there is one.")
+@click.option("--numbers", "expand", flag_value="numbers", help="The same, with bound sizes, sigmas and parameters as numbers.")
+def derive(file: str, settings: Mapping[str, str], latex: bool, expand: Expand | None) -> Iterator[Reply]:
     """The program, and the limit of each variable as a formula."""
+    how: Expand = expand or "E"
     from netsor.symbolic.printing import Text
 
     program = loaded(file, settings)
     yield Reply(f"{program}\n", {"program": program.name, "listing": str(program)})
     limit = program.limit()
-    blocks = [f"% {v.name}\n\\begin{{gather*}}\n{v.latex()}\n\\end{{gather*}}" for _, v in limit.items()]
+    blocks = [f"% {v.name}\n\\begin{{gather*}}\n{v.latex(how)}\n\\end{{gather*}}" for _, v in limit.items()]
     variables = [
         {"name": name, "kind": v.kind, "rule": v.rule, "status": v.status.level, "theorem": v.status.theorem}
-        | {"text": v.lines(Text()), "latex": v.latex()}
+        | {"text": v.expanded(how).lines(Text()), "latex": v.latex(how)}
         for name, v in limit.items()
     ]
-    yield Reply("\n".join(blocks) if latex else str(limit), {"variables": variables})
+    yield Reply("\n".join(blocks) if latex else limit.text(how), {"variables": variables})
 
 
 @command

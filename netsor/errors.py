@@ -11,6 +11,7 @@ TITLES = {
     "NS103": "a jump on an atom",
     "NS104": "normalisation by a scalar that tends to zero",
     "NS105": "an operation across the width is not coordinatewise",
+    "NS106": "an infinite or undefined expectation",
     "NS107": "a tie between scores",
     "NS201": "transposes have no rule yet",
     "NS203": "no limit in the size of a plate",

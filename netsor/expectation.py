@@ -19,14 +19,19 @@ from netsor.binding import table
 from netsor.errors import IllFormed, Numerical
 from netsor.functions import elementwise
 from netsor.infinite.engine import REPLICATES
+from netsor.infinite.integrable import Integrability
 from netsor.infinite.plan import ScorePlan
+from netsor.infinite.regularity import Regularity
 from netsor.infinite.values import LimitValues
 from netsor.ir import Index, Plate, Slot, Term, lift
+from netsor.listing import statement
+from netsor.names import Names
 from netsor.numeric.estimate import Estimate, EstimateArray
 from netsor.numeric.named import Named, named
 from netsor.numeric.streams import Rng, seed_of
 from netsor.ops import Fn, Table
 from netsor.rules.input import Prior, unknown, vector
+from netsor.rules.mean import mean as average
 
 Array = NDArray[np.float64]
 
@@ -274,6 +279,16 @@ class Question:
             repair="ask for less, or give elementwise(f, kinks=..., jumps=...) the places where f is not smooth",
         )
 
+    def check(self, at: Batch) -> None:
+        """Refuses, before anything is integrated, an expectation that does not exist."""
+        variables = {"E": average(self.term)}
+        regularity = Regularity(at.moments, variables)
+        regularity.draw = at
+        for severity, _, error in Integrability(regularity, variables).check():
+            if severity == "refused":
+                error.statement = f"expect of {statement(self.term, Names({}))}"
+                raise error
+
     def at_level(self, moments: Moments, poly: Poly, level: int) -> tuple[Array, Array, Counter[str]]:
         seed = seed_of(self.rng)
         values: list[Array] = []
@@ -281,6 +296,8 @@ class Question:
         replicates = 1
         while len(values) < replicates:
             at = Batch(moments, level, seed, len(values), self.mean, self.cov)
+            if not values and self.term.width is not None:
+                self.check(at)
             with np.errstate(all="ignore"):
                 values.append(self.finite(at, poly))
             if len(values) == 1:

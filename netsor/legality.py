@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from netsor import listing
 from netsor.algebra.moments import Moments
 from netsor.algebra.patterns import patterns, possible
 from netsor.algebra.pivots import Pivots, Use, Violation, uses
 from netsor.errors import IllFormed, NetsorError, OutsideTheorem, located
+from netsor.infinite.integrable import Integrability
 from netsor.infinite.regularity import Regularity
 from netsor.ir import Family, Index, Slot, Term, postorder
 from netsor.names import Names
 from netsor.rules.matmul import MatMul
 from netsor.symbolic.printing import Text
-from netsor.symbolic.tree import Reader
+from netsor.symbolic.reader import Reader
+from netsor.walks import generic
 
-Severity = Literal["refused", "extrapolated", "lint"]
+Severity = Literal["refused", "extrapolated", "warning", "lint"]
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,22 @@ class Legality:
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:
-        found = [*self.outside_masks(), *self.scores()]
-        if not any(d.severity == "refused" for d in found):
-            found += [Diagnostic("refused", self.placed(e, self.instances[f.key])) for f, e in self.regularity.check()]
-        return sorted([*found, *self.lints()], key=lambda d: ("refused", "extrapolated", "lint").index(d.severity))
+        found = list(self.growth())
+        for more in (lambda: [*self.outside_masks(), *self.scores()], self.jumps):
+            if not any(d.severity == "refused" for d in found):
+                found += more()
+        return sorted([*found, *self.lints()], key=lambda d: get_args(Severity).index(d.severity))
 
     # ---- findings
+
+    def growth(self) -> Iterator[Diagnostic]:
+        """Expectations that are infinite, before any is computed; and functions that grow exponentially."""
+        for severity, family, error in Integrability(self.regularity, self.variables).check():
+            yield Diagnostic(severity, self.placed(error, self.instances.get(family.key, generic(family))))
+
+    def jumps(self) -> Iterator[Diagnostic]:
+        for family, error in self.regularity.check():
+            yield Diagnostic("refused", self.placed(error, self.instances[family.key]))
 
     def scores(self) -> Iterator[Diagnostic]:
         for v in self.violations:

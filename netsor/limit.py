@@ -27,7 +27,8 @@ from netsor.numeric.named import Named, combine, extent
 from netsor.numeric.streams import Rng, seed_of
 from netsor.ops import Param
 from netsor.rules.matmul import MatMul
-from netsor.symbolic.derive import Derivation, Variable
+from netsor.symbolic.derive import Derivation
+from netsor.symbolic.variable import Expand, Variable
 
 LARGEST_RUNS = 2**22
 
@@ -66,6 +67,11 @@ class Limit:
 
     def __str__(self) -> str:
         return f"limit of {self.name}\n{self._derivation}"
+
+    def text(self, expand: Expand = "E") -> str:
+        """As `print`, with irreducible expectations as E[..] ("E"), in closed form ("closed"), or moreover with bound sizes,
+        sigmas and parameters as numbers ("numbers")."""
+        return f"limit of {self.name}\n{self._derivation.expanded(expand)}"
 
     def __repr__(self) -> str:
         return f"<Limit of {self.name}: {', '.join(self.variables)}>"

@@ -75,6 +75,22 @@ class Offset(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """How a function f grows: |f(x)| <= C (1 + |x|)^degree exp(rate |x|), with values in [low, high].
+
+    tame     pseudo-Lipschitz: continuous, and piecewise C^1 with a derivative of polynomial growth
+    trusted  said by nobody: taken on trust
+    """
+
+    degree: float = 1.0
+    rate: float = 0.0
+    low: float = float("-inf")
+    high: float = float("inf")
+    tame: bool = True
+    trusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Gate:
     """sgn(x - at), or its average over noise: E sgn(x - at + sqrt(noise) N) = erf((x - at) / sqrt(2 noise))."""
 
@@ -109,6 +125,7 @@ class Fn:
     singular values of the last argument at which the function is not finite or not continuous
     text, latex  templates of the printed form; None prints name(args)
     pieces   of which the function is the sum: their Gaussian expectations have closed forms
+    growth   how it grows; or a function that makes of argument terms a term that grows in the same way
     """
 
     name: str
@@ -124,6 +141,7 @@ class Fn:
     latex: str | None = field(default=None, compare=False)
     pieces: tuple[Piece, ...] = field(default=(), compare=False)
     token: bytes = b""
+    growth: Growth | Callable[..., Any] = field(default=Growth(tame=False, trusted=True), compare=False)
 
     @property
     def label(self) -> str:
@@ -168,20 +186,24 @@ class Along(Op):
         return f"Along({self.fn.label}, {self.keeps})"
 
 
-ADD = Fn("add", lambda x, y: x + y, lambda sp, x, y: x + y, 2, linear=(0, 1))
-SUB = Fn("sub", lambda x, y: x - y, lambda sp, x, y: x - y, 2, linear=(0, 1))
-MUL = Fn("mul", lambda x, y: x * y, lambda sp, x, y: x * y, 2, linear=(0, 1))
-DIV = Fn("div", lambda x, y: x / y, lambda sp, x, y: x / y, 2, linear=(0,), singular=(0.0,))
-POW = Fn("pow", lambda x, y: x**y, lambda sp, x, y: x**y, 2)
-AND = Fn("and", lambda x, y: x * y, lambda sp, x, y: x * y, 2, text="{} & {}", latex=r"{} \wedge {}")
-OR = Fn("or", lambda x, y: x + y - x * y, lambda sp, x, y: x + y - x * y, 2, text="{} | {}", latex=r"{} \vee {}")
-NOT = Fn("not", lambda x: 1 - x, lambda sp, x: 1 - x, 1, text="~({})", latex=r"\neg ({})")
+ADD = Fn("add", lambda x, y: x + y, lambda sp, x, y: x + y, 2, linear=(0, 1), growth=Growth())
+SUB = Fn("sub", lambda x, y: x - y, lambda sp, x, y: x - y, 2, linear=(0, 1), growth=Growth())
+MUL = Fn("mul", lambda x, y: x * y, lambda sp, x, y: x * y, 2, linear=(0, 1), growth=Growth())
+DIV = Fn("div", lambda x, y: x / y, lambda sp, x, y: x / y, 2, linear=(0,), singular=(0.0,), growth=Growth())
+POW = Fn("pow", lambda x, y: x**y, lambda sp, x, y: x**y, 2, growth=Growth())
+AND = Fn(
+    "and", lambda x, y: x * y, lambda sp, x, y: x * y, 2, text="{} & {}", latex=r"{} \wedge {}", growth=Growth(0, low=0, high=1)
+)
+OR = Fn(
+    "or",
+    lambda x, y: x + y - x * y,
+    lambda sp, x, y: x + y - x * y,
+    2,
+    text="{} | {}",
+    latex=r"{} \vee {}",
+    growth=Growth(0, low=0, high=1),
+)
+NOT = Fn("not", lambda x: 1 - x, lambda sp, x: 1 - x, 1, text="~({})", latex=r"\neg ({})", growth=Growth(0, low=0, high=1))
 ABS = Fn(
-    "abs",
-    abs,
-    lambda sp, x: sp.Abs(x),
-    features=((0.0, 0.0),),
-    text="|{}|",
-    latex=r"\left|{}\right|",
-    pieces=(Piece(power=1, gate=Gate()),),
+    "abs", abs, lambda sp, x: sp.Abs(x), features=((0.0, 0.0),), text="|{}|", latex=r"\left|{}\right|", growth=Growth(low=0)
 )

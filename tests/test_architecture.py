@@ -45,17 +45,30 @@ UPWARDS = {("semantics", "algebra")}  # types in the signatures of questions tha
 LOCAL = {  # imports of the own package inside functions
     "__init__": "the lazy table of public names",
     "cli": "`netsor --help` imports click alone",
+    "functions.elementwise": "sympy, which is slow to import, is needed for a user's Lambda alone",
+    "symbolic.variable": "the same",
     "symbolic.derive": "formulas print as text and LaTeX without sympy, which is slow to import",
 }
 
 ALONE = {  # libraries and the only places for them; types may be named elsewhere
-    "sympy": ["symbolic", "functions.elementwise"],
+    "sympy": ["symbolic", "functions.elementwise", "functions.lambdas"],
     "networkx": ["graph"],
     "matplotlib": ["figures"],
     "click": ["cli"],
     "rich": ["cli"],
     "scipy": ["functions", "numeric"],
-    "numpy": ["functions", "numeric", "infinite", "finite", "limit", "simulation", "figures", "comparison", "report"],
+    "numpy": [
+        "functions",
+        "numeric",
+        "infinite",
+        "finite",
+        "limit",
+        "simulation",
+        "figures",
+        "comparison",
+        "expectation",
+        "report",
+    ],
 }
 
 LINES = 350

@@ -8,7 +8,7 @@ import numpy as np
 
 from netsor.errors import IllFormed, OutsideTheorem
 from netsor.ir import Function, Index, Term, Width, along, lift, mask
-from netsor.ops import Fn
+from netsor.ops import Fn, Growth
 
 
 def letter(name: str, over: Any) -> Index:
@@ -61,9 +61,9 @@ def _top(k: int) -> Any:
     return select
 
 
-SUM = Fn("sum", _sum, linear=(0,))
-MAX = Fn("max", _max)
-SOFTMAX = Fn("softmax", _softmax)
+SUM = Fn("sum", _sum, linear=(0,), growth=Growth())
+MAX = Fn("max", _max, growth=Growth())
+SOFTMAX = Fn("softmax", _softmax, growth=Growth(0, low=0, high=1))
 
 
 def sum_over(x: Any, *over: Index, where: Any = None) -> Term:
@@ -107,7 +107,7 @@ def hardmax(x: Any, over: Index, where: Any = None) -> Term:
 def top(k: int) -> Fn:
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise IllFormed("NS306", statement=f"top_k(..., k={k!r})", repair="k is a positive integer")
-    return Function("top_k", _top(k), params=(k,), jumps=(0.0,))
+    return Function("top_k", _top(k), params=(k,), jumps=(0.0,), growth=Growth(0, low=0, high=1, tame=False))
 
 
 def of_members(fn: Fn, kept: int | None) -> Fn:
@@ -118,4 +118,4 @@ def of_members(fn: Fn, kept: int | None) -> Fn:
         return whole if kept is None else whole[..., kept]
 
     name = fn.name if kept is None else f"{fn.name}{kept}"
-    return Fn(name, evaluate, arity=None, params=fn.params, jumps=fn.jumps, token=fn.token)
+    return Fn(name, evaluate, arity=None, params=fn.params, jumps=fn.jumps, token=fn.token, growth=fn.growth)

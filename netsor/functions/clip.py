@@ -9,7 +9,7 @@ import numpy as np
 from netsor.checks import Number, number
 from netsor.errors import IllFormed
 from netsor.ir import Function
-from netsor.ops import Gate, Piece
+from netsor.ops import Gate, Growth, Piece
 
 
 def clip(c: Number = 1) -> Function:
@@ -23,6 +23,7 @@ def clip(c: Number = 1) -> Function:
         lambda sp, x: sp.Min(sp.Max(x, -sp.nsimplify(c)), sp.nsimplify(c)),
         params=(c,),
         features=((-bound, 0.0), (bound, 0.0)),
+        growth=Growth(0, low=-bound, high=bound),
         pieces=clip_pieces(c),
     )
 

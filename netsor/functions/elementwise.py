@@ -9,28 +9,54 @@ from typing import Any
 import numpy as np
 
 from netsor.checks import identifier
+from netsor.errors import IllFormed
 from netsor.ir import Function
+from netsor.ops import Growth
 
 
 def elementwise(
-    f: Callable[..., Any], *, name: str | None = None, kinks: Sequence[float] = (), jumps: Sequence[float] = ()
+    f: Callable[..., Any],
+    *,
+    name: str | None = None,
+    kinks: Sequence[float] = (),
+    jumps: Sequence[float] = (),
+    growth: str | int | None = None,
 ) -> Function:
     """f applied coordinate by coordinate; f is a sympy Lambda or a function of numpy arrays.
 
-    kinks, jumps: where a function of one argument is not smooth or not continuous; expectations are split there.
-    A constant f gives a vector all the same. Growth and continuity of a plain callable are taken on trust.
+    kinks, jumps: where a function of one argument is not smooth or not continuous; expectations are split there. Those of a
+    sympy Lambda are found by its structure too, and so is its growth.
+    growth: "bounded", "polynomial", a degree, or "exponential" (at most exp(C |x|)); without it the growth of a plain callable
+    is taken on trust, and the check of a program says so. A constant f gives a vector all the same.
+    Raises: NS309 for what cannot be called (text is never evaluated), NS306 for another growth.
     """
+    if isinstance(f, str) or not callable(f):
+        raise IllFormed(
+            "NS309",
+            statement=f"elementwise({f!r})",
+            hypothesis="a nonlinearity is a sympy Lambda or a function of arrays; text is never evaluated",
+            repair="elementwise(numpy.arctan), or elementwise(sympy.Lambda(t, sympy.atan(t)))",
+        )
+    said = Growth(tame=False, trusted=True) if growth is None else growth_of(growth)
     variables = getattr(f, "variables", None)
     expression = getattr(f, "expr", None)
+    grows: Growth | Callable[..., Any] = said
     sympy_of = None
     if variables is not None and expression is not None:
         import sympy
+
+        from netsor.functions import lambdas
 
         arity: int | None = len(variables)
         evaluate = sympy.lambdify(list(variables), expression, "numpy")
         symbolic = f
         sympy_of = lambda sp, *args: symbolic(*args)  # noqa: E731
         name = name or "f"
+        if growth is None and lambdas.known(variables, expression):
+            grows = lambdas.growing(variables, expression)
+        if arity == 1:
+            found, steps = lambdas.places(variables[0], expression)
+            kinks, jumps = (*kinks, *found), (*jumps, *steps)
     else:
         evaluate, arity = f, None
         name = name or getattr(f, "__name__", "f").strip("<>")
@@ -40,5 +66,27 @@ def elementwise(
         shape = np.broadcast_shapes(*(np.shape(a) for a in args))
         return np.broadcast_to(np.asarray(evaluate(*args), dtype=float), shape)
 
-    places = tuple((float(k), 0.0) for k in (*kinks, *jumps))
-    return Function(name, full, sympy_of, arity, features=places, jumps=tuple(map(float, jumps)), token=secrets.token_bytes(8))
+    at = tuple(dict.fromkeys((float(k), 0.0) for k in (*kinks, *jumps)))
+    steps_at = tuple(dict.fromkeys(map(float, jumps)))
+    return Function(
+        name, full, sympy_of, arity, features=at, jumps=steps_at, token=secrets.token_bytes(8), growth=grows
+    )  # fmt: skip
+
+
+def growth_of(said: str | int) -> Growth:
+    """The record of a growth that a user gives in a word or as a degree."""
+    words = {
+        "bounded": Growth(0, tame=False),
+        "polynomial": Growth(float("inf"), tame=False),
+        "exponential": Growth(0, rate=1, tame=False),
+    }
+    if isinstance(said, str) and said in words:
+        return words[said]
+    if isinstance(said, int) and not isinstance(said, bool) and said >= 0:
+        return Growth(said, tame=False)
+    raise IllFormed(
+        "NS306",
+        statement=f"elementwise(..., growth={said!r})",
+        hypothesis="a growth is 'bounded', 'polynomial', 'exponential', or a degree",
+        repair="growth='polynomial'",
+    )

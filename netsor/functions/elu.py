@@ -8,7 +8,7 @@ import numpy as np
 
 from netsor.checks import Number, number
 from netsor.ir import Function
-from netsor.ops import Gate, Piece
+from netsor.ops import Gate, Growth, Piece
 
 
 def elu(alpha: Number = 1) -> Function:
@@ -21,6 +21,7 @@ def elu(alpha: Number = 1) -> Function:
         lambda sp, x: sp.Piecewise((x, x > 0), (sp.nsimplify(alpha) * (sp.exp(x) - 1), True)),
         params=(alpha,),
         features=((0.0, 0.0), (0.0, 1.0)),
+        growth=Growth(low=min(-a, 0.0)),
         pieces=(
             Piece(half, 1),
             Piece(half, 1, gate=up),

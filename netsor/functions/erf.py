@@ -7,12 +7,13 @@ from fractions import Fraction
 from scipy import special
 
 from netsor.ir import Function
-from netsor.ops import Gate, Piece
+from netsor.ops import Gate, Growth, Piece
 
 erf = Function(
     "erf",
     special.erf,
     lambda sp, x: sp.erf(x),
     features=((0.0, 0.7),),
+    growth=Growth(0, low=-1, high=1),
     pieces=(Piece(gate=Gate(noise=Fraction(1, 2))),),
 )

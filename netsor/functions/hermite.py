@@ -6,7 +6,7 @@ from numpy.polynomial import hermite_e
 
 from netsor.errors import IllFormed
 from netsor.ir import Function
-from netsor.ops import Piece
+from netsor.ops import Growth, Piece
 
 LARGEST = 32
 
@@ -25,6 +25,7 @@ def hermite(k: int) -> Function:
         lambda x: hermite_e.hermeval(x, series),
         lambda sp, x: sum((c * x**power for power, c in enumerate(exact)), sp.Integer(0)),
         params=(k,),
+        growth=Growth(k),
         pieces=tuple(Piece(c, power) for power, c in enumerate(exact) if c),
     )
 

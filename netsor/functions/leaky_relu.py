@@ -8,7 +8,7 @@ import numpy as np
 
 from netsor.checks import Number, number
 from netsor.ir import Function
-from netsor.ops import Gate, Piece
+from netsor.ops import Gate, Growth, Piece
 
 
 def leaky_relu(slope: Number = 0.01) -> Function:
@@ -21,5 +21,6 @@ def leaky_relu(slope: Number = 0.01) -> Function:
         lambda sp, x: sp.Max(x, 0) + sp.nsimplify(slope) * sp.Min(x, 0),
         params=(slope,),
         features=((0.0, 0.0),),
+        growth=Growth(),
         pieces=(Piece(half * (1 + slope), 1), Piece(half * (1 - slope), 1, gate=Gate())),
     )

@@ -7,7 +7,7 @@ import numpy as np
 from netsor.checks import Number, number
 from netsor.errors import IllFormed
 from netsor.ir import Function
-from netsor.ops import Piece
+from netsor.ops import Growth, Piece
 
 
 def rbf(a: Number = 1) -> Function:
@@ -21,5 +21,6 @@ def rbf(a: Number = 1) -> Function:
         lambda sp, x: sp.exp(-sp.nsimplify(a) * x**2),
         params=(a,),
         features=((0.0, 0.7 / curvature**0.5),),
+        growth=Growth(0, low=0, high=1),
         pieces=(Piece(bend=a),),
     )

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from netsor.ir import Function
-from netsor.ops import Gate, Piece
+from netsor.ops import Gate, Growth, Piece
 
 HALF = Fraction(1, 2)
 
@@ -16,5 +16,6 @@ relu = Function(
     lambda x: np.maximum(x, 0.0),
     lambda sp, x: sp.Max(x, 0),
     features=((0.0, 0.0),),
+    growth=Growth(low=0),
     pieces=(Piece(HALF, 1), Piece(HALF, 1, gate=Gate())),
 )

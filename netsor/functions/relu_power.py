@@ -8,7 +8,7 @@ import numpy as np
 
 from netsor.errors import IllFormed
 from netsor.ir import Function
-from netsor.ops import Gate, Piece
+from netsor.ops import Gate, Growth, Piece
 
 
 def relu_power(k: int) -> Function:
@@ -22,5 +22,6 @@ def relu_power(k: int) -> Function:
         lambda sp, x: sp.Max(x, 0) ** k,
         params=(k,),
         features=((0.0, 0.0),),
+        growth=Growth(k, low=0),
         pieces=(Piece(half, k), Piece(half, k, gate=Gate())),
     )

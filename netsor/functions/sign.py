@@ -5,6 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from netsor.ir import Function
-from netsor.ops import Gate, Piece
+from netsor.ops import Gate, Growth, Piece
 
-sign = Function("sign", np.sign, lambda sp, x: sp.sign(x), features=((0.0, 0.0),), jumps=(0.0,), pieces=(Piece(gate=Gate()),))
+sign = Function(
+    "sign",
+    np.sign,
+    lambda sp, x: sp.sign(x),
+    features=((0.0, 0.0),),
+    jumps=(0.0,),
+    growth=Growth(0, low=-1, high=1, tame=False),
+    pieces=(Piece(gate=Gate()),),
+)

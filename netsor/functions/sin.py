@@ -5,6 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from netsor.ir import Function
-from netsor.ops import Piece
+from netsor.ops import Growth, Piece
 
-sin = Function("sin", np.sin, lambda sp, x: sp.sin(x), pieces=(Piece(wave=(False, 1)),))
+sin = Function("sin", np.sin, lambda sp, x: sp.sin(x), growth=Growth(0, low=-1, high=1), pieces=(Piece(wave=(False, 1)),))

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from netsor.ir import Function
-from netsor.ops import Gate, Piece
+from netsor.ops import Gate, Growth, Piece
 
 HALF = Fraction(1, 2)
 
@@ -17,5 +17,6 @@ step = Function(
     lambda sp, x: sp.Heaviside(x, 0),
     features=((0.0, 0.0),),
     jumps=(0.0,),
+    growth=Growth(0, low=0, high=1, tame=False),
     pieces=(Piece(HALF), Piece(HALF, gate=Gate())),
 )

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsor.algebra.known import NotCoordinatewise, factors_of, inputs_of, pieces_of
 from netsor.infinite.coordinates import Coordinates
 from netsor.ir import Term
 from netsor.numeric.integral import Integral, Part, TooLarge
 from netsor.numeric.named import Named, extent, union
 from netsor.numeric.quadrature import Feature
-from netsor.ops import Map, Piece
+from netsor.ops import Map
 
 if TYPE_CHECKING:
     from netsor.infinite.values import LimitValues
 
 POINTS = (256, 1024, 4096, 16384)  # coordinates of a quasi-Monte Carlo kernel by level
-
-
-class NotCoordinatewise(Exception):
-    """The leaf is not a function of a few affine inputs."""
 
 
 def kernel(at: LimitValues, leaf: Term) -> Named:
@@ -36,18 +33,6 @@ def kernel(at: LimitValues, leaf: Term) -> Named:
     except (NotCoordinatewise, TooLarge):
         at.routes.count("sampled", 1)
         return by_coordinates(at, leaf)
-
-
-def inputs_of(at: LimitValues, x: Term) -> Iterator[Term]:
-    """The affine vectors of which x is a coordinatewise function."""
-    if at.moments.affine(x):
-        yield x
-    elif isinstance(x.op, Map):
-        for a in x.args:
-            if a.width is not None:
-                yield from inputs_of(at, a)
-    else:
-        raise NotCoordinatewise
 
 
 def parameters_of(at: LimitValues, x: Term) -> Iterator[Term]:
@@ -64,11 +49,10 @@ class Leaf:
 
     def __init__(self, at: LimitValues, leaf: Term) -> None:
         self.at = at
-        plain = [x for x in leaf.args if at.moments.affine(x)]
-        self.curved = [x for x in leaf.args if not at.moments.affine(x)]
-        self.inputs = list(dict.fromkeys(u for x in self.curved for u in inputs_of(at, x)))
+        factors = factors_of(at.moments, leaf)
+        self.curved, self.inputs = factors.curved, factors.inputs
         parameters = list(dict.fromkeys(s for x in self.curved for s in parameters_of(at, x)))
-        gaussians = [*self.inputs, *plain]
+        gaussians = [*self.inputs, *factors.plain]
         scalars = [at.value(s) for s in parameters]
         means: list[Named] = []
         covariances: dict[tuple[int, int], Named] = {}
@@ -110,42 +94,21 @@ class Leaf:
     def part(self, x: Term) -> Part:
         """A factor as a function of the inputs, with its pieces where it is a known function of one of them."""
         places = {u: k for k, u in enumerate(self.inputs)}
-        mine = tuple(dict.fromkeys(places[u] for u in inputs_of(self.at, x)))
+        mine = tuple(dict.fromkeys(places[u] for u in inputs_of(self.at.moments, x)))
 
         def value(values: Mapping[int, np.ndarray], entries: np.ndarray) -> np.ndarray:
             known = {self.inputs[k]: v for k, v in values.items()}
             known |= {s: column[entries][:, None] for s, column in self.parameters.items()}
             return np.asarray(evaluate(x, known))
 
-        return Part(mine, value, self.pieces(x))
-
-    def pieces(self, x: Term) -> tuple[Piece, ...]:
-        """A known function of an input, or exp of a polynomial of degree two in one."""
-        assert isinstance(x.op, Map)
-        if len(x.args) != 1:
-            return ()
-        if x.args[0] in self.inputs:
-            return x.op.fn.pieces
-        return self.bump(x.args[0]) if x.op.fn.name == "exp" else ()
-
-    def bump(self, exponent: Term) -> tuple[Piece, ...]:
-        """exp(a + b x + c x^2) of an input x and numbers a, b, c."""
-        if len(self.inputs) != 1:
-            return ()
-        coefficients = [0.0, 0.0, 0.0]
-        for m in self.at.moments.expand(exponent):
-            if m.scalars or m.bound or len(m.atoms) > 2 or any(a != self.inputs[0] for a in m.atoms):
-                return ()
-            coefficients[len(m.atoms)] += m.number
-        a, b, c = coefficients
-        return (Piece(float(np.exp(a)) if a else 1, rate=b, bend=-c),)
+        return Part(mine, value, pieces_of(self.at.moments, x, self.inputs))
 
     # ---- where the factors are not smooth
 
     def features(self, k: int) -> Iterator[Feature]:
         """Where the functions applied to input k, alone or on top of others, are not smooth."""
         u = self.inputs[k]
-        todo = [x for x in self.curved if u in set(inputs_of(self.at, x))]
+        todo = [x for x in self.curved if u in set(inputs_of(self.at.moments, x))]
         for x in todo:
             if x in self.inputs or not isinstance(x.op, Map):
                 continue
@@ -155,7 +118,7 @@ class Leaf:
                 yield from (Feature(place, width) for place, width in fn.features)
                 if not fn.features and not fn.pieces:
                     yield Feature(0.0)  # nothing is known of it: panels
-            elif len(x.args) == 1 and set(inputs_of(self.at, x)) == {u}:
+            elif len(x.args) == 1 and set(inputs_of(self.at.moments, x)) == {u}:
                 yield Feature(0.0)
                 for place, width in fn.features:
                     yield from (Feature(at, width) for at in self.crossings(k, x.args[0], place))

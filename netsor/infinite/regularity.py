@@ -65,7 +65,7 @@ class Regularity:
             term = generic(family)
             op = family.op
             if isinstance(op, Map):
-                found = self.division(term) or self.domain(term) or self.jump(term)
+                found = self.division(term) or self.jump(term)
                 if found is not None:
                     yield family, found
             elif isinstance(op, Along) and op.fn.jumps:
@@ -96,29 +96,6 @@ class Regularity:
             return True
         value = self.value(scalar)
         return value is not None and bool((np.abs(value.data) <= ZERO).all())
-
-    def domain(self, term: Term) -> NetsorError | None:
-        """Functions of a vector that are not defined, or not certified to be integrable, on the whole line."""
-        assert isinstance(term.op, Map)
-        fn, args = term.op.fn, term.args
-        last = args[-1]
-        bad = (
-            (bool(fn.singular) and last.width is not None)
-            or (fn.name == "sqrt" and last.width is not None)
-            or (fn.name == "exp" and last.width is not None and not self.moments.affine(last))
-            or (fn.name == "pow" and term.width is not None and not natural(last))
-        )
-        if not bad:
-            return None
-        return NoRule(
-            "NS204",
-            hypothesis=f"{fn.name} of a vector may be undefined or have no finite expectation "
-            "(docs/theory.md, Theorem A), and netsor cannot certify "
-            "that it has one here",
-            consequence="the quadrature would return a number for an expectation that does not exist",
-            repair="use a function that is defined and of polynomial growth on the whole line, or "
-            "elementwise(f) to take its regularity on yourself",
-        )
 
     def jump(self, term: Term) -> NetsorError | None:
         """A discontinuous function where its argument has an atom."""
@@ -217,7 +194,3 @@ def distinct_members(letters: Sequence[Index]) -> np.ndarray:
             if i.plate == k.plate:
                 apart &= at[x] != at[y]
     return apart
-
-
-def natural(term: Term) -> bool:
-    return isinstance(term.op, Const) and isinstance(term.op.value, int) and term.op.value >= 0

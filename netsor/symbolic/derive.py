@@ -1,211 +1,28 @@
-"""The derived law of each variable: kind, limit, mean, covariance, rule, theorem, status."""
+"""The derived laws of all variables of a program, and how they were derived."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 from netsor import listing
-from netsor.algebra.forms import shared_with
-from netsor.algebra.members import split
-from netsor.algebra.moments import Moments, gaussian, leaf_of
+from netsor.algebra.growth import Growths
+from netsor.algebra.moments import Moments, gaussian
 from netsor.algebra.pivots import Pivots, is_score
-from netsor.algebra.poly import Poly
-from netsor.algebra.scores import score_covariance
-from netsor.algebra.status import Status, status_of
-from netsor.ir import Family, Slot, Term, postorder
+from netsor.algebra.status import certificate, status_of
+from netsor.errors import IllFormed
+from netsor.ir import Family, Term, postorder
 from netsor.names import Names
 from netsor.ops import Along, Generator
 from netsor.rules.input import Input
-from netsor.symbolic.printing import Latex, Text
-from netsor.symbolic.tree import Reader, Sym, Tree
+from netsor.symbolic.printing import Text
+from netsor.symbolic.reader import Reader
+from netsor.symbolic.variable import AFFINE, EXPANSIONS, Expand, Variable
 
-Kind = Literal["Gaussian", "conditional", "score", "constant", "map"]
-
-
-@dataclass(frozen=True)
-class Variable:
-    """One variable of the limit. `print(variable)`, `.latex()`, `.explain()`, and sympy forms of the same formulas.
-
-    kind: Gaussian (affine in Gaussian atoms, constant coefficients), conditional (affine given the scores), score
-    (Gaussian given earlier scores, independent of the Gaussian atoms of every vector), constant, or map.
-    """
-
-    name: str
-    term: Term
-    reader: Reader
-    status: Status
-    context: Derivation
-
-    # ---- what it is
-
-    @cached_property
-    def given(self) -> bool:
-        """Does the law involve (earlier) scores?"""
-        parts = self.term.args[:2] if is_score(self.term) else [self.term]
-        return any(self.moments.scored(t) for t in parts)
-
-    @cached_property
-    def kind(self) -> Kind:
-        if is_score(self.term):
-            return "score"
-        if self.term.width is not None:
-            if not self.moments.affine(self.term):
-                return "map"
-            return "conditional" if self.given else "Gaussian"
-        return "map" if self.given else "constant"
-
-    @property
-    def moments(self) -> Moments:
-        return self.reader.moments
-
-    @property
-    def rule(self) -> str:
-        """The rule that makes the variable: Input, MatMul, Dot, Mean, or Nonlin for a map of others."""
-        op = self.term.op
-        return type(op).__name__ if isinstance(op, Generator) else "LinComb" if self.kind in AFFINE else "Nonlin"
-
-    # ---- formulas as trees
-
-    @cached_property
-    def primed(self) -> Term:
-        return self.term.at({i: i.prime for i in self.term.free})
-
-    @property
-    def letters(self) -> dict[Slot, str]:
-        """The letters in use, so that bound ones stay apart from all of them."""
-        return {s: str(s) for s in (*self.term.slots, *self.primed.slots)}
-
-    def symbol(self, term: Term | None = None) -> Sym:
-        slots = self.term.slots if term is None else term.slots
-        return Sym(self.name, self.reader.kind(self.term), tuple(map(str, slots)))
-
-    @cached_property
-    def limit_tree(self) -> Tree:
-        """Z of the variable (or the scalar's limit) in terms of the variables it is made of."""
-        if isinstance(self.term.op, Generator) and self.term.width is None and not is_score(self.term):
-            return self.reader.poly(self.moments.expect(self.term.args[0]), self.letters)
-        return self.reader.term(self.term, opened=True)
-
-    @cached_property
-    def mean_poly(self) -> Poly:
-        return self.moments.expect(self.term) if self.term.width is not None else Poly()
-
-    @cached_property
-    def covariance_poly(self) -> Poly | None:
-        """Second moment minus product of means, given the scores; None for a scalar that is no score."""
-        if is_score(self.term):
-            return score_covariance(self.moments, self.term, self.primed)
-        if self.term.width is None:
-            return None
-        second = self.moments.define(leaf_of([self.term, self.primed]))  # one step, even where a name would stop it
-        if second is None:
-            second = self.moments.expect(self.term, self.primed)
-        means = self.mean_poly * self.moments.expect(self.primed)
-        return second + means.scaled(-1)
-
-    @cached_property
-    def covariance_tree(self) -> Tree | None:
-        return None if self.covariance_poly is None else self.reader.poly(self.covariance_poly, self.letters)
-
-    @cached_property
-    def mean_tree(self) -> Tree:
-        return self.reader.poly(self.mean_poly, self.letters)
-
-    # ---- sympy
-
-    @cached_property
-    def sympy(self) -> Any:
-        """The limit of the variable as a sympy expression of the variables it is made of."""
-        from netsor.symbolic.sympy_form import to_sympy
-
-        return to_sympy(self.limit_tree)
-
-    @cached_property
-    def mean(self) -> Any:
-        """E Z given the scores, as a sympy expression; 0 for a score."""
-        from netsor.symbolic.sympy_form import to_sympy
-
-        return to_sympy(self.mean_tree)
-
-    @cached_property
-    def cov(self) -> Any:
-        """Cov of the variable at its indices and at primed indices, given the (earlier) scores, as a sympy expression."""
-        from netsor.symbolic.sympy_form import to_sympy
-
-        return None if self.covariance_tree is None else to_sympy(self.covariance_tree)
-
-    # ---- text
-
-    def lines(self, style: Text) -> list[str]:
-        """The statements of the law."""
-        left, right = style(self.symbol()), style(self.symbol(self.primed))
-        if self.kind in ("constant", "map") and self.term.width is None:
-            return [style.equation(left, style(self.limit_tree))]
-        if self.kind == "map":
-            return [style.equation(left, style(self.limit_tree))]
-        assert self.covariance_tree is not None
-        if self.partners:
-            return self.joint_lines(style, left, right)
-        if isinstance(self.term.op, Generator):
-            first = style.law(left, style(self.mean_tree), self.given)
-        else:
-            first = style.equation(left, style(self.limit_tree))
-        return [first, style.covariance(left, right, self.given, style(self.covariance_tree)), *self.split_lines(style, left)]
-
-    def split_lines(self, style: Text, left: str) -> list[str]:
-        """Where the conditional variance is an average over a plate: its second moment at every size of the plate."""
-        if not self.given:
-            return []
-        found = split(self.moments, self.moments.define(leaf_of([self.term, self.term])) or Poly())
-        if found is None:
-            return []
-        letter = self.reader.names.letter(found.plate, {str(s) for s in self.term.slots})
-        member = style(self.reader.poly(found.member, self.letters | {found.letter: letter}))
-        shared = style(self.reader.poly(found.shared, self.letters)) if found.shared else ""
-        return style.split(left, shared, found.plate.symbol or f"N_{found.plate.name}", letter, member)
-
-    @cached_property
-    def partners(self) -> list[Variable]:
-        """Earlier scores, of those that have a name, that share a matrix with this one."""
-        if not is_score(self.term):
-            return []
-        shared = {p.family for p in shared_with(self.moments, self.context.pivots, self.term)}
-        return [v for v in self.context.derived.values() if v.term.family in shared]
-
-    def joint_lines(self, style: Text, left: str, right: str) -> list[str]:
-        """A score that shares a matrix with earlier ones: Gaussian given them, by regression with this kernel."""
-        assert self.covariance_tree is not None
-        partners = [style(v.symbol()) for v in self.partners]
-        lines = [style.regression(left, partners), style.kernel(left, right, style(self.covariance_tree))]
-        for v in self.partners:
-            cross = score_covariance(self.moments, self.term, v.primed)
-            letters = self.letters | v.letters
-            lines.append(style.kernel(left, style(v.symbol(v.primed)), style(self.reader.poly(cross, letters))))
-        return lines
-
-    def __str__(self) -> str:
-        head = f"{self.name}  {self.kind}, {self.rule}, {self.status}"
-        return "\n".join([head, *(f"    {line}" for line in self.lines(Text()))])
-
-    def latex(self) -> str:
-        r"""The statements in LaTeX, joined by `\\`, without dollars."""
-        return r" \\ ".join(self.lines(Latex()))
-
-    def _repr_latex_(self) -> str:
-        return r"$\displaystyle \begin{array}{l}" + self.latex() + r"\end{array}$"
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
-
-    def explain(self) -> str:
-        """The derivation in order: each variable below, its statement, the rule and what it says."""
-        return self.context.explain(self.name)
-
-
-AFFINE = ("Gaussian", "conditional")
+if TYPE_CHECKING:
+    from netsor.symbolic.closed import ClosedForms
 
 
 @dataclass(frozen=True)
@@ -216,6 +33,26 @@ class Derivation:
     moments: Moments
     pivots: Pivots
     unfresh: tuple[Family, ...]
+    expand: Expand = "E"
+
+    def expanded(self, expand: Expand) -> Derivation:
+        """The same with expectations written in another way."""
+        if expand not in EXPANSIONS:
+            raise IllFormed(
+                "NS311",
+                statement=f"expand={expand!r}",
+                hypothesis="formulas are written in three ways",
+                repair=f"one of {EXPANSIONS}",
+            )
+        if expand == self.expand:
+            return self
+        if expand not in self._others:
+            self._others[expand] = replace(self, expand=expand)
+        return self._others[expand]
+
+    @cached_property
+    def _others(self) -> dict[str, Derivation]:
+        return {}
 
     @cached_property
     def names(self) -> Names:
@@ -223,17 +60,32 @@ class Derivation:
 
     @cached_property
     def reader(self) -> Reader:
-        return Reader(self.moments, self.names)
+        return Reader(self.moments, self.names, self.closed, self.expand == "numbers")
+
+    @cached_property
+    def closed(self) -> ClosedForms | None:
+        if self.expand == "E":
+            return None
+        from netsor.symbolic.closed import ClosedForms
+
+        return ClosedForms(self.moments)
+
+    @cached_property
+    def growths(self) -> Growths:
+        return Growths(self.moments)
 
     @cached_property
     def derived(self) -> dict[str, Variable]:
         return {
-            name: Variable(name, term, self.reader, status_of(self.moments, self.pivots, term, self.unfresh), self)
+            name: Variable(
+                name, term, self.reader, status_of(self.moments, self.pivots, self.growths, term, self.unfresh), self
+            )
             for name, term in self.variables.items()
         }
 
     def __str__(self) -> str:
-        return "\n".join(str(v) for v in self.derived.values())
+        lines = "\n".join(str(v) for v in self.derived.values())
+        return lines if self.expand == "E" else f"{lines}\n{LEGEND}"
 
     def explain(self, name: str) -> str:
         below = {f.key for f in postorder(self.variables[name])}
@@ -254,6 +106,8 @@ class Derivation:
             yield RULES[type(op).__name__]
         elif v.term.width is not None:
             yield RULES["LinComb" if v.kind in AFFINE else "Nonlin"]
+            if v.kind not in AFFINE:
+                yield certificate(self.growths, v.term)
         else:
             yield RULES["Along"] if isinstance(op, Along) else RULES["Map"]
         yield str(v.status)
@@ -271,6 +125,8 @@ class Derivation:
         yield f"DotProduct: every term of the product has a fresh form, with pivot {shown}"
         yield "given everything else it is Gaussian; it is independent of the Gaussian atoms of every vector"
 
+
+LEGEND = "K_v: covariance of Z^v, m_v: mean of Z^v (both given the scores); Φ₂(h, k; r): P(U ≤ h, V ≤ k), correlation r"
 
 RULES = {
     "MatMul": "MatMul: centred Gaussian, covariance sigma^2 E[Z^x Z^y]; other matrices and copies are independent",

@@ -44,6 +44,8 @@ class Text:
                 return self.power(base, exponent), ATOM
             case t.Times(factors):
                 return self.product_of(factors)
+            case t.Quotient(top, bottom):
+                return self.quotient(top, bottom)
             case t.Plus(terms):
                 return self.plus(terms), ADD
             case t.Sum(letters, body):
@@ -60,6 +62,9 @@ class Text:
             return "-" + self.at(t.times([t.Num(-first.value), *rest]), MULTIPLY), ADD
         texts = [self.at(f, MULTIPLY) for f in factors]
         return self.times.join(texts), MULTIPLY if not texts[0].startswith("-") else ADD
+
+    def quotient(self, top: t.Tree, bottom: t.Tree) -> tuple[str, int]:
+        return f"{self.at(top, MULTIPLY)} / {self.at(bottom, ATOM)}", MULTIPLY
 
     def plus(self, terms: tuple[t.Tree, ...]) -> str:
         out = self.at(terms[0], ADD)
@@ -83,8 +88,8 @@ class Text:
         return self.at(tree, ATOM)
 
     def power(self, base: t.Tree, exponent: Fraction) -> str:
-        if exponent == Fraction(1, 2) and isinstance(base, t.Num):
-            return f"√{self(base)}"
+        if exponent == Fraction(1, 2):
+            return f"√{self.at(base, ATOM)}"
         return self.raised(self.at(base, ATOM), exponent)
 
     # ---- what differs between text and LaTeX
@@ -175,6 +180,8 @@ class Latex(Text):
         return rf"\left({text}\right)"
 
     def name(self, name: str) -> str:
+        if name == "π":
+            return r"\pi"
         if name.startswith("sigma_"):
             return rf"\sigma_{{{self.word(name[6:])}}}"
         return self.word(name)
@@ -221,6 +228,9 @@ class Latex(Text):
 
     def apply(self, template: str | None, name: str, args: list[str]) -> str:
         return rf"\operatorname{{{name}}}\left({', '.join(args)}\right)"
+
+    def quotient(self, top: t.Tree, bottom: t.Tree) -> tuple[str, int]:
+        return rf"\frac{{{self(top)}}}{{{self(bottom)}}}", ATOM
 
     def power(self, base: t.Tree, exponent: Fraction) -> str:
         if exponent == Fraction(1, 2):

@@ -51,6 +51,8 @@ def to_sympy(tree: t.Tree) -> Any:
         case t.Letter(name):
             return place(name)
         case t.Sym(name, kind, indices):
+            if name == "π":
+                return sp.pi
             if kind == "size":
                 return size_symbol(name)
             if kind == "sigma":
@@ -70,6 +72,8 @@ def to_sympy(tree: t.Tree) -> Any:
             return to_sympy(base) ** number(exponent)
         case t.Times(factors):
             return sp.Mul(*map(to_sympy, factors))
+        case t.Quotient(top, bottom):
+            return to_sympy(top) / to_sympy(bottom)
         case t.Plus(terms):
             return sp.Add(*map(to_sympy, terms))
         case t.Sum(letters, body):
