@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sympy
 from calibrated import Deviates, assert_detects
-from expectations import expect1, expect2, matrices
+from expectations import expect1, expect2, matrices, piece_at
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -46,7 +46,7 @@ from netsor.numeric import quadrature
 from netsor.numeric.closed import closed
 from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.quadrature import Feature
-from netsor.ops import Fn, Gate, Piece
+from netsor.ops import Fn, Gate
 from netsor.program import Program
 from netsor.rules import matrix, vector
 from netsor.simulation import simulate
@@ -259,17 +259,6 @@ def check_values(f: Fn) -> None:
     x = np.linspace(-4.1, 4.1, 82)
     values = np.array([piece_at(p, x) for p in f.pieces])
     check_close(values.sum(0), f.numpy(x), 1e-14 * np.abs(values).max(0))
-
-
-def piece_at(p: Piece, x: np.ndarray) -> np.ndarray:
-    out = float(p.number) * x**p.power * np.exp(float(p.rate) * x - float(p.bend) * x * x)
-    if p.gate is not None:
-        at, noise = float(p.gate.at), float(p.gate.noise)
-        out = out * (erf.numpy((x - at) / np.sqrt(2 * noise)) if noise else np.sign(x - at))
-    if p.wave is not None:
-        even, frequency = p.wave
-        out = out * (np.cos if even else np.sin)(float(frequency) * x)
-    return out
 
 
 @pytest.mark.parametrize("f", WITH_PIECES, ids=str)
