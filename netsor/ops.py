@@ -205,5 +205,12 @@ OR = Fn(
 )
 NOT = Fn("not", lambda x: 1 - x, lambda sp, x: 1 - x, 1, text="~({})", latex=r"\neg ({})", growth=Growth(0, low=0, high=1))
 ABS = Fn(
-    "abs", abs, lambda sp, x: sp.Abs(x), features=((0.0, 0.0),), text="|{}|", latex=r"\left|{}\right|", growth=Growth(low=0)
+    "abs",
+    abs,
+    lambda sp, x: sp.Abs(x),
+    features=((0.0, 0.0),),
+    text="|{}|",
+    latex=r"\left|{}\right|",
+    growth=Growth(low=0),
+    pieces=(Piece(power=1, gate=Gate()),),
 )

@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from netsor.functions import erf
 from netsor.numeric.integral import Integral, Part, Routes
 from netsor.numeric.quadrature import Feature
-from netsor.ops import Fn
+from netsor.ops import Fn, Piece
 
 
-def integral(factors: Sequence[tuple[int, Fn]], mean: np.ndarray, cov: np.ndarray, plain: Sequence[int] = ()) -> Integral:
-    """E[prod f(z_i) over the factors (i, f), times z_k for k in `plain`]; each of the variables has a factor.
+def integral(factors: Sequence[tuple[int, Fn]], mean: np.ndarray, cov: np.ndarray, inputs: int | None = None) -> Integral:
+    """E[prod f(z_i) over the factors (i, f)], times z_k for k >= `inputs`; each of the other variables has a factor.
 
     Shapes: mean (d, n), cov (d, d, n).
     """
     d, n = mean.shape
     parts = tuple(Part((i,), lambda values, entries, i=i, f=f: f.numpy(values[i]), f.pieces) for i, f in factors)
     features = tuple(features_of([f for i, f in factors if i == k]) for k in range(d))
-    rows = [*range(d), *plain]
-    return Integral(parts, d, mean[rows], cov[np.ix_(rows, rows)], features, np.arange(n))
+    return Integral(parts, d if inputs is None else inputs, mean, cov, features, np.arange(n))
 
 
 def features_of(fns: Sequence[Fn]) -> tuple[Feature, ...]:
@@ -29,9 +29,9 @@ def features_of(fns: Sequence[Fn]) -> tuple[Feature, ...]:
 
 
 def expect(
-    factors: Sequence[tuple[int, Fn]], mean: np.ndarray, cov: np.ndarray, plain: Sequence[int] = (), level: int = 1
+    factors: Sequence[tuple[int, Fn]], mean: np.ndarray, cov: np.ndarray, inputs: int | None = None, level: int = 1
 ) -> np.ndarray:
-    value, _ = Routes(level)(integral(factors, mean, cov, plain))
+    value, _ = Routes(level)(integral(factors, mean, cov, inputs))
     return value
 
 
@@ -51,3 +51,14 @@ def expect2(f: Fn, g: Fn, v: np.ndarray, w: np.ndarray, c: np.ndarray, mean: np.
     """E f(X) g(Y); means 0, or `mean` of shape (2, n)."""
     cov = matrices(*np.atleast_1d(v, w, c))
     return expect([(0, f), (1, g)], np.zeros((2, cov.shape[-1])) if mean is None else mean, cov)
+
+
+def piece_at(p: Piece, x: np.ndarray) -> np.ndarray:
+    out = float(p.number) * x**p.power * np.exp(float(p.rate) * x - float(p.bend) * x * x)
+    if p.gate is not None:
+        at, noise = float(p.gate.at), float(p.gate.noise)
+        out = out * (erf.numpy((x - at) / np.sqrt(2 * noise)) if noise else np.sign(x - at))
+    if p.wave is not None:
+        even, frequency = p.wave
+        out = out * (np.cos if even else np.sin)(float(frequency) * x)
+    return out

@@ -190,8 +190,10 @@ def density(m: Any, v: Any) -> Any:
 def quadrants(m: Any, n: Any, v: Any, w: Any, c: Any, root: Any) -> Any:
     """E sgn U sgn V by Owen's function: 1 - 4 T(h, a) - 4 T(k, b), or -1 - 4 T - 4 T where h and k differ in sign
     (Owen 1956), h = m/sqrt v, k = n/sqrt w; root = sqrt(v w - c^2)."""
-    a = slope(determinant(n, c, m, v), m * root, n)
-    b = slope(determinant(m, c, n, w), n * root, m)
+    unit = -np.frexp(np.maximum(np.abs(m), np.abs(n)))[1]  # a and b are ratios, and means may be denormal
+    x, y = np.ldexp(m, unit), np.ldexp(n, unit)
+    a = slope(determinant(y, c, x, v), x * root, n)
+    b = slope(determinant(x, c, y, w), y * root, m)
     product, sum_ = np.sign(m) * np.sign(n), np.sign(m) + np.sign(n)
     alike = (product > 0) | ((product == 0) & (sum_ >= 0))
     return np.where(alike, 1.0, -1.0) - 4 * (special.owens_t(m / np.sqrt(v), a) + special.owens_t(n / np.sqrt(w), b))

@@ -128,7 +128,10 @@ class Routes:
             terms = multiplied([(0, p.pieces) for p in (*parts, *parts)], 1)
             if others or terms is None or len(groups) > 2:
                 return np.zeros_like(out)
-            out = out * np.sqrt(closed(terms, x.mean[[k]], x.cov[[k]][:, [k]])[0])
+            try:
+                out = out * np.sqrt(closed(terms, x.mean[[k]], x.cov[[k]][:, [k]])[0])
+            except NotClosed:
+                return np.zeros_like(out)
         return np.nan_to_num(out)
 
     # ---- quadrature

@@ -17,7 +17,7 @@ from netsor.algebra.poly import ZERO, Mono, Poly, simplify, total
 from netsor.binding import table
 from netsor.functions import erf, mean_over, relu, tanh
 from netsor.infinite.engine import REPLICATES, Engine, Sampling
-from netsor.infinite.kernels import Quadrature
+from netsor.infinite.kernels import Leaf
 from netsor.ir import Index, Plate, Slot, Term, free_of
 from netsor.numeric import interpreter
 from netsor.numeric.named import Named, named
@@ -321,13 +321,13 @@ def first_member_for_diagonal(patch: pytest.MonkeyPatch) -> None:
 
 def shared_numbers_in_another_order(patch: pytest.MonkeyPatch) -> None:
     """Expectations that many members share are handed back sorted."""
-    right = Quadrature.__init__
+    right = Leaf.__init__
 
-    def init(self: Quadrature, *args: Any) -> None:
+    def init(self: Leaf, *args: Any) -> None:
         right(self, *args)
         self.back = None if self.back is None else np.sort(self.back.ravel())
 
-    patch.setattr(Quadrature, "__init__", init)
+    patch.setattr(Leaf, "__init__", init)
 
 
 def one_source(patch: pytest.MonkeyPatch) -> None:
