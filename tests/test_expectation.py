@@ -52,7 +52,12 @@ def mp_sigmoid(z: Any) -> Any:
 
 
 NUMBERS: dict[str, tuple[Callable[[], Any], float, str, float]] = {
-    "tanh(3 z)^2": (lambda: expect(lambda z: tanh(3 * z) ** 2), line(lambda z: mpmath.tanh(3 * z) ** 2, -1, 0, 1), "one", 1e-11),
+    "tanh(3 z)^2": (
+        lambda: expect(lambda z: tanh(3 * z) ** 2),
+        line(lambda z: mpmath.tanh(3 * z) ** 2, -1, 0, 1),
+        "one",
+        1e-11,
+    ),
     "softplus": (lambda: expect(softplus), line(lambda z: mpmath.log1p(mpmath.exp(z)), 0), "one", 1e-13),
     "silu^2": (lambda: expect(lambda z: silu(z) ** 2), line(lambda z: (z * mp_sigmoid(z)) ** 2, 0), "one", 1e-13),
     "cos(relu)^2": (lambda: expect(lambda z: cos(relu(z)) ** 2), 0.5 + (1 + np.exp(-2)) / 4, "one", 1e-13),
@@ -67,10 +72,10 @@ NUMBERS: dict[str, tuple[Callable[[], Any], float, str, float]] = {
     ),
     "exp(-z^2) cos z": (lambda: expect(lambda z: exp(-z * z) * cos(z)), np.exp(-1 / 6) / np.sqrt(3), "closed", 1e-13),
     "relu near -1": (lambda: expect((relu, relu), cov=OPPOSITE), 1.500527e-13, "closed", 1e-19),
-    "gelu at -1": (lambda: expect((gelu, gelu), cov=[[1e8, -1e8], [-1e8, 1e8]]), -1.875658968e-5, "two variables", 1e-11),
+    "gelu at -1": (lambda: expect((gelu, gelu), cov=[[1e8, -1e8], [-1e8, 1e8]]), -1.875658968e-5, "one variable", 1e-11),
     "z^4 w^4": (lambda: expect(lambda x, y: x**4 * y**4, cov=HALF), 28.5, "Isserlis", 1e-13),
     "three steps": (lambda: expect((step, step, step), cov=(np.eye(3) + 1) / 2), 0.25, "closed", 1e-14),
-    "hermite": (lambda: expect((hermite(4), hermite(4)), cov=HALF), 24 / 16, "closed", 1e-13),
+    "hermite": (lambda: expect((hermite(4), hermite(4)), cov=HALF), 24 / 16, "closed", 1e-12),
     "tanh tanh": (lambda: expect((tanh, tanh), cov=HALF), 0.18632441320344018, "two variables", 1e-12),
     "sympy": (lambda: expect(sympy.Lambda(t, sympy.tanh(t) ** 2)), line(lambda z: mpmath.tanh(z) ** 2, 0), "one", 1e-12),
     "numpy": (lambda: expect(lambda z: np.arctan(z) ** 2), line(lambda z: mpmath.atan(z) ** 2, 0), "one", 1e-10),
@@ -160,7 +165,7 @@ def test_tolerance() -> None:
     rough = elementwise(lambda x: np.floor(3 * np.sin(5 * x)), name="rough", growth="bounded")
     assert expect((tanh, tanh), cov=HALF, tol=1e-13).error <= 1e-13
     with pytest.raises(Numerical, match="NS401") as caught:
-        expect(rough, tol=1e-12)
+        expect(rough, mean=0.3, tol=1e-12)
     assert "the largest error reached is" in str(caught.value)
 
 
@@ -185,7 +190,8 @@ def test_what_is_not_a_question(ask: Callable[[], Any], code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("f", "variance"), [(lambda x: 1 / x, 1), (lambda x: exp(x * x), 0.5), (lambda x: exp(x * x / 8), 4), (lambda x: exp(x**3), 1)]
+    ("f", "variance"),
+    [(lambda x: 1 / x, 1), (lambda x: exp(x * x), 0.5), (lambda x: exp(x * x / 8), 4), (lambda x: exp(x**3), 1)],
 )
 def test_what_does_not_exist(f: Callable[..., Any], variance: float) -> None:
     with pytest.raises(OutsideTheorem, match="NS106"):
