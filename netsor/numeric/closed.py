@@ -14,7 +14,7 @@ from scipy import special
 from netsor.checks import Number
 from netsor.closed.product import Term, centred
 from netsor.closed.stein import expectation
-from netsor.numeric.linear import determinant
+from netsor.numeric.linear import determinant, power_of_two
 
 Array = NDArray[np.float64]
 
@@ -53,8 +53,7 @@ def extreme(mean: Array, cov: Array) -> bool:
 
 def scale(mean: Array, var: Array) -> Array:
     """The power of two next to the standard deviation, or to the mean of a constant: division by it is exact."""
-    size = np.where(var > 0, np.sqrt(var), np.abs(mean))
-    return np.asarray(np.ldexp(1.0, np.frexp(size)[1]))
+    return power_of_two(np.where(var > 0, np.sqrt(var), np.abs(mean)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from netsor.closed.product import Factor, multiplied
 from netsor.closed.stein import NotClosed
 from netsor.numeric.closed import closed
-from netsor.numeric.linear import determinant, psd_pinv
+from netsor.numeric.linear import left_over, psd_pinv, units
 from netsor.numeric.quadrature import Feature, expect1, expect2, given, line, nodes1, nodes2, nodes_given, total
 from netsor.ops import Piece
 
@@ -283,25 +283,6 @@ def wide(features: Sequence[Feature], n: int) -> tuple[Feature, ...]:
 
 def known(parts: Sequence[Part]) -> list[Factor]:
     return [(p.variables[0], p.pieces) for p in parts]
-
-
-def left_over(cov: Array, others: Sequence[int], given: int) -> Array:
-    """Covariances of the others given one variable."""
-    unit = units(cov)
-    r = cov / unit / unit[:, None]
-    v = r[given, given]
-    some = v > 0
-    rows = [
-        [np.where(some, determinant(r[i, k], r[i, given], r[given, k], v) / np.where(some, v, 1), r[i, k]) for k in others]
-        for i in others
-    ]
-    return np.array(rows) * unit[others] * unit[others][:, None]
-
-
-def units(cov: Array) -> Array:
-    """A power of two near each standard deviation.  Shapes: (d, d, n) to (d, n)."""
-    d = range(len(cov))
-    return np.asarray(np.ldexp(1.0, np.frexp(np.sqrt(cov[d, d]))[1]))
 
 
 def product_of(parts: Sequence[Part], values: Mapping[int, Array], entries: Entries) -> Array:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from expectations import expect1, expect2, integral
+from expectations import KNOWN, expect1, expect2, integral
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -12,17 +12,6 @@ from netsor import functions
 from netsor.functions import cos, elu, erf, exp, gelu, rbf, relu, sign, sin, step
 from netsor.numeric.integral import Part, Routes
 from netsor.ops import ABS, Fn
-
-MADE = {
-    "clip": functions.clip(1.5),
-    "elu": elu(),
-    "hermite": functions.hermite(3),
-    "leaky_relu": functions.leaky_relu(0.2),
-    "rbf": rbf(),
-    "relu_power": functions.relu_power(2),
-}
-KNOWN = [ABS, *(f for name in functions.__all__ if isinstance(f := MADE.get(name, getattr(functions, name)), Fn) and f.pieces)]
-
 
 # ---------------------------------------------------------------------------------------------------- near perfect correlation
 
