@@ -305,6 +305,7 @@ def evaluate(
 @click.option("--runs", type=click.IntRange(2), default=1024, show_default=True)
 @seed_option
 @click.option("--engine", type=click.Choice(ENGINES), help="All draw from one law; without it the one with the least work.")
+@click.option("--fast", is_flag=True, help="Compiled arithmetic, with the extra netsor[fast]: the same draws.")
 @click.option("--explain", is_flag=True, help="Say why the engine was chosen, and how many normals each would draw.")
 @output(".npz")
 def simulate(
@@ -315,6 +316,7 @@ def simulate(
     runs: int,
     seed: int,
     engine: str | None,
+    fast: bool,
     explain: bool,
     out: Path | None,
 ) -> Iterator[Reply]:
@@ -332,6 +334,7 @@ def simulate(
             rng=seed,
             outputs=outputs,
             engine=engine,
+            fast=fast,
             explain=explain,
             progress=lambda done: advance(f"n = {width}", done, runs),
         )
@@ -358,6 +361,7 @@ def simulate(
 @runs_option
 @seed_option
 @at_option
+@click.option("--fast", is_flag=True, help="Compiled arithmetic, with the extra netsor[fast]: the same draws.")
 @output(".png", ".pdf", ".svg")
 def compare(
     file: str,
@@ -367,6 +371,7 @@ def compare(
     runs: int | None,
     seed: int,
     at: Mapping[str, int],
+    fast: bool,
     out: Path | None,
 ) -> Iterator[Reply]:
     """The law of one entry of NAME (by default the last variable) at each width beside its limit.
@@ -386,6 +391,7 @@ def compare(
             widths=width,
             runs=runs,
             rng=seed,
+            fast=fast,
             progress=lambda n, done, total: advance(f"n = {n}", done, total),
             **members,
         )

@@ -134,9 +134,12 @@ def posed(f: Any, mean: ArrayLike, cov: ArrayLike) -> tuple[Term, Array, Array]:
         )
     d = arity(f, m, c)
     if d == 1:
-        c = c[..., 0, 0] if c.ndim >= 2 and c.shape[-2:] == (1, 1) else c
-        m = m[..., 0] if m.ndim and m.shape[-1] == 1 and m.ndim > c.ndim else m
-        m, c = np.broadcast_arrays(m, c)
+        if c.ndim >= 2 and c.shape[-2:] == (1, 1):
+            m, c = m[..., 0] if m.shape[-1:] == (1,) else m, c[..., 0, 0]
+        try:
+            m, c = np.broadcast_arrays(m, c)
+        except ValueError:
+            raise misshapen(m, c, d) from None
         means, covariances = m[None], c[None, None]
     else:
         m, c = m if m.ndim else np.full(d, m), c if c.ndim else c * np.eye(d)
@@ -168,12 +171,18 @@ def arity(f: Any, mean: Array, cov: Array) -> int:
 
 
 def check_shapes(m: Array, c: Array, d: int) -> None:
-    if m.shape[-1:] == (d,) and c.shape[-2:] == (d, d):
-        return
-    raise IllFormed(
+    batches = m.shape[:-1], c.shape[:-2]
+    fits = all(a == b or 1 in (a, b) for a, b in zip(*(s[::-1] for s in batches), strict=False))
+    if m.shape[-1:] != (d,) or c.shape[-2:] != (d, d) or not fits:
+        raise misshapen(m, c, d)
+
+
+def misshapen(m: Array, c: Array, d: int) -> IllFormed:
+    return IllFormed(
         "NS305",
-        statement=f"expect of {d} variables with mean of shape {m.shape} and cov of shape {c.shape}",
-        hypothesis=f"the mean has shape (..., {d}) and the covariance (..., {d}, {d})",
+        statement=f"expect of {d} variable{'s' * (d > 1)} with mean of shape {m.shape} and cov of shape {c.shape}",
+        hypothesis=f"the mean has shape (..., {d}) and the covariance (..., {d}, {d}); for one variable both are arrays that "
+        "broadcast",
         repair="give one entry for each variable, batches first",
     )
 

@@ -26,6 +26,7 @@ def simulate(
     rng: Rng = None,
     outputs: Mapping[str, Mapping[str, Any]] | None = None,
     engine: str | None = None,
+    fast: bool = False,
     explain: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Draws:
@@ -37,6 +38,8 @@ def simulate(
     engine: "dense" (whole matrices), "lazy" (a matrix known where it acts), "collapsed" (linear vectors as coordinates in
     a frame); None takes the one with the least work. All draw from one and the same law. `explain=True`: the result prints
     which engine it was, why, and how many normals each would have drawn; it is in `Draws.how` in any case.
+    fast: normals, Gram matrices and s x s algebra are compiled by numba (the extra `netsor[fast]`). The normals are the
+    same, and so are results, to 1e-12.
     Shapes: (indices, runs) for a scalar, (indices, runs, coordinates) for a vector.
     Random: streams keyed by (rng, name of the matrix or vector, shard); the same request gives the same bits.
     """
@@ -45,7 +48,7 @@ def simulate(
     if refused:
         warnings.warn(f"{program.name} has no limit that netsor knows: {refused[0]}", OutsideTheoremWarning, stacklevel=2)
     pieces: list[dict[str, np.ndarray]] = []
-    planned = simulation(chosen, width=width, runs=runs, engine=engine)
+    planned = simulation(chosen, width=width, runs=runs, engine=engine, fast=fast)
     for count, arrays in planned.shards(rng):
         pieces.append(arrays)
         if progress is not None:

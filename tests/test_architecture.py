@@ -32,7 +32,7 @@ LAYERS = """
     infinite finite
     legality
     limit
-    program
+    program coupling
     figures
     simulation comparison loading expectation
     report
@@ -47,6 +47,7 @@ LOCAL = {  # imports of the own package inside functions
     "cli": "`netsor --help` imports click alone",
     "functions.elementwise": "sympy, which is slow to import, is needed for a user's Lambda alone",
     "symbolic.variable": "the same",
+    "finite.engines": "numba is imported where it is asked for",
     "symbolic.derive": "formulas print as text and LaTeX without sympy, which is slow to import",
 }
 
@@ -54,6 +55,7 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
     "sympy": ["symbolic", "functions.elementwise", "functions.lambdas"],
     "networkx": ["graph"],
     "matplotlib": ["figures"],
+    "numba": ["finite.compiled"],
     "click": ["cli"],
     "rich": ["cli"],
     "scipy": ["functions", "numeric"],
@@ -63,6 +65,7 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
         "infinite",
         "finite",
         "limit",
+        "coupling",
         "simulation",
         "figures",
         "comparison",
@@ -75,7 +78,6 @@ LINES = 350
 LONGER = {
     "ir": "letters, families and terms are defined by each other, and a term has every operator",
     "cli": "one function a command",
-    "finite.collapsed": "frames, means and blocks ask each other for values",
     "finite.rooms": "one plan: which vectors share a frame, and what it costs",
 }
 

@@ -75,10 +75,11 @@ def run(block: Block, names: dict[str, Any]) -> None:
     assert runner.failures == 0, "".join(lines)
 
 
-def test_readme() -> None:
-    """One program from top to bottom: each block may use the names of those above it."""
+@pytest.mark.parametrize("page", ["README.md", "docs/expectations.md"])
+def test_pages_that_are_one_program(page: str) -> None:
+    """From top to bottom: each block may use the names of those above it."""
     names: dict[str, Any] = {"__name__": "readme"}
-    found = blocks("README.md")
+    found = blocks(page)
     assert found
     for block in found:
         run(block, names)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from netsor.algebra.moments import Moments
+from netsor.algebra.poly import is_map
 from netsor.checks import Number
 from netsor.ir import Term
 from netsor.ops import Map, Piece
@@ -37,12 +38,14 @@ def inputs_of(moments: Moments, x: Term) -> Iterator[Term]:
     """The affine vectors of which x is a coordinatewise function."""
     if moments.affine(x):
         yield x
-    elif isinstance(x.op, Map):
+    elif not isinstance(x.op, Map):
+        raise NotCoordinatewise
+    elif is_map(x, "exp") and (bump := quadratic(moments, x.args[0])) is not None:
+        yield bump[0]
+    else:
         for a in x.args:
             if a.width is not None:
                 yield from inputs_of(moments, a)
-    else:
-        raise NotCoordinatewise
 
 
 def pieces_of(moments: Moments, x: Term, inputs: Sequence[Term]) -> tuple[Piece, ...]:
@@ -52,19 +55,20 @@ def pieces_of(moments: Moments, x: Term, inputs: Sequence[Term]) -> tuple[Piece,
         return ()
     if x.args[0] in inputs:
         return x.op.fn.pieces
-    return bump(moments, x.args[0], inputs) if x.op.fn.name == "exp" else ()
-
-
-def bump(moments: Moments, exponent: Term, inputs: Sequence[Term]) -> tuple[Piece, ...]:
-    """exp(a + b u + c u^2) of an input u and numbers a, b, c."""
-    mine = set(inputs_of(moments, exponent))
-    if len(mine) != 1:
+    bump = quadratic(moments, x.args[0]) if is_map(x, "exp") else None
+    if bump is None:
         return ()
-    (u,) = mine
-    coefficients: list[Number] = [0, 0, 0]
-    for m in moments.expand(exponent):
-        if m.scalars or m.bound or len(m.atoms) > 2 or any(x != u for x in m.atoms):
-            return ()
-        coefficients[len(m.atoms)] += m.number
-    a, b, c = coefficients
+    _, (a, b, c) = bump
     return (Piece(math.exp(a) if a else 1, rate=b, bend=-c),)
+
+
+def quadratic(moments: Moments, x: Term) -> tuple[Term, tuple[Number, ...]] | None:
+    """The vector u and the numbers a, b, c of a + b u + c u^2, c not 0; None for anything else."""
+    coefficients: list[Number] = [0, 0, 0]
+    atoms: set[Term] = set()
+    for m in moments.expand(x):
+        atoms.update(m.atoms)
+        if m.scalars or m.bound or len(m.atoms) > 2 or len(atoms) > 1:
+            return None
+        coefficients[len(m.atoms)] += m.number
+    return (atoms.pop(), tuple(coefficients)) if coefficients[2] else None

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
 
 from netsor import semantics
 from netsor.algebra.poly import delta
+from netsor.finite.arithmetic import Source
 from netsor.finite.basis import extended
+from netsor.finite.blocks import Block, Columns, Entry, Means, expected
 from netsor.finite.frames import Frame
 from netsor.finite.rooms import KEPT, Part, Plan, Room
 from netsor.finite.roots import NOTHING, Root, forward
 from netsor.finite.shards import Setting
 from netsor.finite.stacks import Stack
-from netsor.finite.structure import ONE, adds, atoms, factors, linear
-from netsor.ir import Index, Member, Plate, Slot, Term, Width, make
+from netsor.finite.structure import adds, atoms, linear
+from netsor.ir import Index, Member, Plate, Slot, Term, Width
 from netsor.numeric.demand import instance
-from netsor.numeric.initial import centred_initial, initial
-from netsor.numeric.interpreter import Interpreter, entry
-from netsor.numeric.named import Named, combine, contract, count, extent, union
-from netsor.numeric.streams import stream
+from netsor.numeric.initial import centred_initial
+from netsor.numeric.interpreter import Interpreter, sigma_of
+from netsor.numeric.named import Named, combine, count, extent, union
 from netsor.ops import Generator
 from netsor.rules.input import Input
-from netsor.rules.matmul import MatMul, Record, Sigma2
+from netsor.rules.matmul import MatMul, Record
 
 BLOCK = 2**18  # numbers of one block of coordinates, over all its vectors and runs
 
@@ -32,8 +32,10 @@ BLOCK = 2**18  # numbers of one block of coordinates, over all its vectors and r
 class Collapsed(Interpreter):
     """Scalars by inner products in the frames of rooms; vectors as their first coordinates.
 
-    Random: a frame vector of matrix W from stream ("matrix", W, shard), coordinates of an explicit one from
-    ("matrix", W, shard, block); the same for initial vectors under "vector".
+    limit: where it is set, explicit vectors of length m have the inner products m E[x y | scores] that it gives.
+    Random: a frame vector of matrix W from stream ("matrix", W, shard), first coordinates of an explicit one from
+    ("matrix", W, shard, width, 0), the others block by block from ("matrix", W, shard, width, 1); the same for initial
+    vectors under "vector".
     """
 
     def __init__(self, plan: Plan, setting: Setting, shard: int) -> None:
@@ -41,9 +43,11 @@ class Collapsed(Interpreter):
         self.plan, self.moments, self.setting = plan, plan.moments, setting
         self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * shard))
         self.frames, self.means = Frames(self), Means(self)
+        self.limit: Interpreter | None = None
+        self.buffers: dict[bytes, np.ndarray] = {}
         self._heads: dict[Width, Block] = {}
         self._blocks: dict[tuple[Width, int], Block] = {}
-        self._keep = plan.passes > 1 and plan.explicit_numbers * setting.runs <= KEPT
+        self.keep = plan.passes > 1 and plan.explicit_numbers * setting.runs <= KEPT
 
     def value(self, term: Term) -> Named:
         term = self.plan.stacked(term)
@@ -89,19 +93,16 @@ class Collapsed(Interpreter):
         return self._heads[width]
 
     def blocks(self, width: Width, heads: int) -> Iterator[Block]:
-        """All coordinates after the first `heads`, a block at a time."""
-        first = self.headed(width)
+        """All coordinates after the first `heads`, a block at a time, from streams that start again."""
+        first, streams = self.headed(width), dict[tuple[str, str], Source]()
         if first and not heads:
             yield self.head(width)
         for k, start in enumerate(range(first, self.size(width), self.block), start=1):
             block = self._blocks.get((width, k)) or Block(self, width, k, min(self.block, self.size(width) - start))
-            if self._keep:
+            block.streams = streams
+            if self.keep:
                 self._blocks[width, k] = block
             yield block
-
-
-Entry: TypeAlias = tuple[Term | None, Part]
-"""Explicit vectors of a room; None is the constant vector."""
 
 
 class Frames(Interpreter):
@@ -117,6 +118,7 @@ class Frames(Interpreter):
         self._coefficients: dict[bytes, Named] = {}
         self._bases: dict[bytes, np.ndarray] = {}
         self._columns: dict[bytes, Named] = {}
+        self._directions: dict[bytes, Index] = {}
 
     def value(self, term: Term) -> Named:
         return self.at.value(term) if term.width is None else super().value(term)
@@ -179,12 +181,12 @@ class Frames(Interpreter):
         old = self._explicit[id(room)]
         every, k = [*old, (pattern, part)], frame.root.R.shape[-1]
         if room.whole:
-            parts = [self._stacked(block, room, every[-1:]) for block in self.at.blocks(room.width, 0)]
+            parts = [self._stacked(block, room, every[-1:]).copy() for block in self.at.blocks(room.width, 0)]
             head, rows = np.concatenate(parts, axis=-1), np.zeros((count(part.inner), 0))
         else:
             rows = frame.root.rows(self._gram(room, every))
             root = frame.root.extended(rows)
-            if root.doubtful:
+            if root.doubtful and self.at.limit is None:
                 rows = self._refined(room, every, root.guarded, k)
                 root = frame.root.extended(rows)
             frame.root = root
@@ -221,13 +223,13 @@ class Frames(Interpreter):
     def _gram(self, room: Room, every: list[Entry], R: np.ndarray | None = None) -> np.ndarray:
         """Inner products, beyond the heads, of the newest explicit vectors of a room with all of them (or of these
         orthonormalised by R)."""
+        if self.at.limit is not None:
+            return expected(self.at, self.at.limit, room, every)
         size, new = (sum(count(p.inner) for _, p in some) for some in (every, every[-1:]))
         total = np.zeros((*map(extent, room.plates), self.at.setting.runs, new, size))
         for block in self.at.blocks(room.width, room.heads):
             x = np.moveaxis(self._stacked(block, room, every), -3, -2)
-            if R is not None:
-                x = forward(R, x)
-            total += x[..., -new:, :] @ np.swapaxes(x, -1, -2)
+            total += self.at.setting.arithmetic.gram(x if R is None else forward(R, x), new)
         return total
 
     def _stacked(self, block: Block, room: Room, every: list[Entry]) -> np.ndarray:
@@ -258,32 +260,42 @@ class Frames(Interpreter):
         return combine(np.add, centred, combine(np.multiply, mean, self.ones(room))) if room.ones else centred
 
     def matrix(self, record: Record, product: Term) -> Columns:
-        return Columns(self, product, self.columns(record))
+        return Columns(self, product, lambda scale: self.columns(record, scale))
 
-    def columns(self, record: Record) -> Named:
-        """G f_b for the directions f_b on which a matrix is known, over the letters of its copies and b."""
+    def columns(self, record: Record, scale: Named | None) -> Named:
+        """G f_b for the directions f_b on which a matrix is known, over the letters of its copies and b, or multiples."""
         token = record.token
         if token not in self._columns:
-            room = self.plan.rooms[token]
-            part, known = room.parts[token], self.plan.inputs(token)
-            data = self._fresh(token, room, known, ("matrix", record.name))
-            self._columns[token] = Named((*part.shared, *part.inner, known_by(known)), data)
-        return self._columns[token]
+            room, b = self.plan.rooms[token], self.direction(token)
+            part = room.parts[token]
+            data = self._fresh(token, room, extent(b.plate), ("matrix", record.name))
+            self._columns[token] = Named((*part.shared, *part.inner, b), data)
+        columns = self._columns[token]
+        return columns if scale is None else combine(np.multiply, columns, scale)
+
+    def direction(self, token: bytes) -> Index:
+        """The letter b of the directions on which a matrix is known."""
+        if token not in self._directions:
+            self._directions[token] = Index("@b", Plate("basis", self.plan.inputs(token)))
+        return self._directions[token]
 
     def coefficients(self, product: Term, x: Named) -> Named:
-        """The argument of a product in the directions on which its matrix is known: over the letters of both and b.
+        """sigma m^{-1/2} times the argument of a product in the directions on which its matrix is known: over the letters of
+        both, and b unless there is one direction alone.
 
         These are the slots of the argument's frame, or else an orthonormal basis of the arguments so far.
         """
         if product.family.key not in self._coefficients:
             assert isinstance(product.op, MatMul)
-            token = product.op.matrix.token
-            b = known_by(self.plan.inputs(token))
-            if self.plan.by_slots(token):
+            record = product.op.matrix
+            b = self.direction(record.token)
+            if self.plan.by_slots(record.token):
                 result = Named((*x.over, b), np.swapaxes(x.data, -1, -2)[..., None])
             else:
-                result = self._in_basis(token, product, x, b)
-            self._coefficients[product.family.key] = result
+                result = self._in_basis(record.token, product, x, b)
+            scale = sigma_of(record.sigma) / np.sqrt(record.columns.at(self.at.setting.width))
+            result = Named(result.over, scale * result.data)
+            self._coefficients[product.family.key] = result.relabel({b: Member(b.plate, 0)} if extent(b.plate) == 1 else {})
         return self._coefficients[product.family.key]
 
     def _in_basis(self, token: bytes, product: Term, x: Named, b: Index) -> Named:
@@ -328,98 +340,5 @@ class Frames(Interpreter):
         sizes = [extent(i.plate) for i in part.inner]
         return data.reshape(*frame.batch, *sizes, *([each] if name[0] == "matrix" else []), *data.shape[-2:])
 
-    def stream(self, *name: object) -> np.random.Generator:
-        return stream(self.at.setting.seed, *name, self.at.setting.shard)
-
-
-class Columns:
-    """A matrix, known by the images of some directions: over the letters of its copies and b."""
-
-    def __init__(self, frames: Frames, product: Term, images: Named) -> None:
-        self.frames, self.product, self.images = frames, product, images
-
-    def __matmul__(self, x: Named) -> Named:
-        """sigma m^{-1/2} Sum_b C[.., b] G[.., b] for the argument with the coordinates x."""
-        op = self.product.op
-        assert isinstance(op, MatMul)
-        C = self.frames.coefficients(self.product, x)
-        copies = self.frames.plan.structure.copies[op.matrix.token]
-        to: dict[Slot, Slot] = {c: s for c, s in zip(copies, self.product.own, strict=True) if isinstance(c, Index)}
-        sigma2 = entry(Sigma2(op.matrix), make(Sigma2(op.matrix))).data.item()
-        scale = np.sqrt(sigma2 / op.matrix.columns.at(self.frames.at.setting.width))
-        C, images = Named(C.over, scale * C.data), self.images.relabel(to)
-        b = next(i for i in images.over if i.name == "@b")
-        if extent(b.plate) > 1:
-            return contract(1, [C, images], self.product.free)
-        alone: dict[Slot, Slot] = {b: Member(b.plate, 0)}
-        return combine(np.multiply, images.relabel(alone), C.relabel(alone))
-
-
-class Means(Interpreter):
-    """The mean of a vector over its coordinates, by inner products."""
-
-    def __init__(self, at: Collapsed) -> None:
-        super().__init__()
-        self.at = at
-
-    def value(self, term: Term) -> Named:
-        return self.at.value(term) if term.width is None else super().value(term)
-
-    def _value(self, term: Term) -> Named:
-        assert term.width is not None
-        size = self.at.size(term.width)
-        pair = factors(term)
-        if pair is None and (isinstance(term.op, Generator) or not linear(term)):
-            pair = ONE, term
-        return super()._value(term) if pair is None else combine(lambda x: x / size, self.at.product(*pair))
-
-
-class Block(Interpreter):
-    """Vectors on a range of coordinates. Block 0 are those that are asked for, and there alone frame vectors have a value."""
-
-    def __init__(self, at: Collapsed, width: Width, index: int, length: int) -> None:
-        super().__init__()
-        self.at, self.width, self.index, self.length = at, width, index, length
-        self._drawn: dict[bytes, Named] = {}
-        self._columns: dict[bytes, Named] = {}
-
-    def value(self, term: Term) -> Named:
-        return self.at.value(term) if term.width is None else super().value(term)
-
-    def generator(self, term: Term) -> Named:
-        if not self.at.plan.is_explicit(term):
-            x = self.at.frames.value(term)
-            return Named(x.over, x.data[..., : self.length])
-        pattern = self.at.plan.structure.generators[term.family.key]
-        if term.family.key not in self._drawn:
-            self._drawn[term.family.key] = semantics.draw(pattern.op, pattern, self)
-        return self._drawn[term.family.key].relabel(instance(pattern, term))
-
-    # ---- what the rules ask for
-
-    def __call__(self, term: Term) -> Named:
-        """The argument of a matrix: its coordinates in its frame."""
-        return self.at.frames.value(term)
-
-    def initial(self, op: Input, term: Term) -> Named:
-        source, shape = self.stream("vector", op.name), (self.at.setting.runs, self.length)
-        return initial(self, self.at.moments, op, term, lambda _, n: source.standard_normal((n, *shape)))
-
-    def matrix(self, record: Record, product: Term) -> Columns:
-        return Columns(self.at.frames, product, self.columns(record))
-
-    def columns(self, record: Record) -> Named:
-        """These coordinates of G f_b."""
-        if record.token not in self._columns:
-            copies = tuple(dict.fromkeys(s for s in self.at.plan.structure.copies[record.token] if isinstance(s, Index)))
-            over = (*copies, known_by(self.at.plan.inputs(record.token)))
-            shape = (*(extent(i.plate) for i in over), self.at.setting.runs, self.length)
-            self._columns[record.token] = Named(over, self.stream("matrix", record.name).standard_normal(shape))
-        return self._columns[record.token]
-
-    def stream(self, *name: object) -> np.random.Generator:
-        return stream(self.at.setting.seed, *name, self.at.setting.shard, self.width.name, self.index)
-
-
-def known_by(size: int) -> Index:
-    return Index("@b", Plate("basis", size))
+    def stream(self, *name: object) -> Source:
+        return self.at.setting.stream(*name, self.at.setting.shard)

@@ -18,7 +18,6 @@ from netsor.numeric.demand import demanded, instance, is_vector_generator
 from netsor.numeric.initial import initial
 from netsor.numeric.interpreter import Interpreter, entry
 from netsor.numeric.named import Named, combine, count, extent, union
-from netsor.numeric.streams import stream
 from netsor.ops import Generator
 from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul, Record, Sigma2
@@ -89,7 +88,7 @@ class Dense(Interpreter):
         return value
 
     def initial(self, op: Input, term: Term) -> Named:
-        source = stream(self.setting.seed, "vector", op.name, self.setting.shard)
+        source = self.setting.stream("vector", op.name, self.setting.shard)
         shape = (self.setting.runs, self.rows(term))
         return initial(self, self.moments, op, term, lambda _, n: source.standard_normal((n, *shape)))
 
@@ -160,7 +159,7 @@ class Copies:
     def draw(self, copy: tuple[int, ...]) -> Iterator[tuple[slice, np.ndarray]]:
         """Standard normal entries of one copy, a few runs at a time: (runs, rows, columns)."""
         columns = self.record.columns.at(self.setting.width)
-        source = stream(self.setting.seed, "matrix", self.record.name, copy, self.setting.shard)
+        source = self.setting.stream("matrix", self.record.name, copy, self.setting.shard)
         step = max(1, MATRIX_CELLS // (self.rows * columns))
         for start in range(0, self.setting.runs, step):
             part = slice(start, min(start + step, self.setting.runs))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from netsor.algebra.moments import Moments
 from netsor.errors import IllFormed
+from netsor.finite.arithmetic import Arithmetic
 from netsor.finite.collapsed import Collapsed
 from netsor.finite.cost import Cost
 from netsor.finite.dense import MEMORY, Dense, check_memory, memory
@@ -32,6 +33,7 @@ class Choice:
     asked: bool
     costs: tuple[Cost, ...]
     build: Callable[[Setting], Interpreter]
+    arithmetic: Arithmetic = field(default_factory=Arithmetic)
 
     @property
     def cost(self) -> Cost:
@@ -45,16 +47,22 @@ class Choice:
     def shards(self, width: int, runs: int, seed: np.random.SeedSequence, first: int = 0) -> Iterator[tuple[int, Interpreter]]:
         """(runs of it, its interpreter), in order."""
         for shard, some in cut(runs, self.cost.shard):
-            yield some, self.build(Setting(width, some, seed, first + shard))
+            yield some, self.build(Setting(width, some, seed, first + shard, self.arithmetic))
 
 
 def choose(
-    moments: Moments, roots: Sequence[Term], width: int, runs: int, coordinates: int, engine: str | None = None
+    moments: Moments,
+    roots: Sequence[Term],
+    width: int,
+    runs: int,
+    coordinates: int,
+    engine: str | None = None,
+    fast: bool = False,
 ) -> Choice:
-    """The cheapest engine for the request, or the one that is asked for.
+    """The cheapest engine for the request, or the one that is asked for; `fast` changes its arithmetic, not the choice.
 
     Dense is not chosen, and refused where it is asked for, if a run of it does not fit in memory.
-    Raises: NS311 for an engine that is not there; NS403.
+    Raises: NS311 for an engine that is not there, or `fast` without numba; NS403.
     """
     if engine is not None and engine not in ENGINES:
         raise IllFormed(
@@ -75,4 +83,18 @@ def choose(
     chosen = engine or next(c.engine for c in costs if c.engine != "dense" or fits)
     if chosen == "dense":
         check_memory(width, roots)
-    return Choice(chosen, engine is not None, costs, builds[chosen])
+    return Choice(chosen, engine is not None, costs, builds[chosen], compiled() if fast else Arithmetic())
+
+
+def compiled() -> Arithmetic:
+    """The arithmetic of the extra `fast`.  Raises: NS311 where numba is not installed."""
+    try:
+        from netsor.finite.compiled import Compiled
+    except ImportError as error:
+        raise IllFormed(
+            "NS311",
+            statement=f"fast=True: {error}",
+            hypothesis="compiled arithmetic needs the optional library numba",
+            repair="pip install 'netsor[fast]', or leave it out: the draws are the same",
+        ) from None
+    return Compiled()

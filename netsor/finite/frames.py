@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsor.finite.arithmetic import Source
 from netsor.finite.roots import Root
 
 
@@ -33,13 +34,13 @@ class Frame:
     def zeros(self, vectors: int) -> np.ndarray:
         return np.swapaxes(np.zeros((*self.batch, vectors, self.slots, self.runs)), -1, -2)
 
-    def leaf(self, vectors: int, source: np.random.Generator) -> np.ndarray:
+    def leaf(self, vectors: int, source: Source) -> np.ndarray:
         """Standard Gaussian vectors on the slots of the frame.  Random: a normal a slot."""
         if self.heads == self.dimension:
             return source.standard_normal((*self.batch, vectors, self.runs, self.slots))
         return np.swapaxes(source.standard_normal((*self.batch, vectors, self.slots, self.runs)), -1, -2)
 
-    def gaussian(self, vectors: int, source: np.random.Generator) -> np.ndarray:
+    def gaussian(self, vectors: int, source: Source) -> np.ndarray:
         """Standard Gaussian vectors, each of which reveals a direction.
 
         Random: normals on what is revealed, normals on each other's directions, chi-squares with m - k degrees of freedom.
@@ -57,7 +58,7 @@ class Frame:
         self.drawn = True
         return out
 
-    def explicit(self, head: np.ndarray, rows: np.ndarray, source: np.random.Generator) -> np.ndarray:
+    def explicit(self, head: np.ndarray, rows: np.ndarray, source: Source) -> np.ndarray:
         """Coordinates of explicit vectors: the head, and `rows` (their part of the root) on the explicit directions."""
         out = self.zeros(rows.shape[-2])
         out[..., : self.heads] = head
@@ -67,7 +68,7 @@ class Frame:
         beyond = np.einsum("...rtk,...krs->...trs", rows, self.directions[..., : rows.shape[-1], :, :])
         return np.asarray(out + beyond)
 
-    def _reveal(self, vectors: int, source: np.random.Generator) -> None:
+    def _reveal(self, vectors: int, source: Source) -> None:
         """Directions of new explicit vectors, orthogonal to the older explicit ones.
 
         Beside Gaussian vectors that are drawn already such a direction is uniform on the sphere of the complement: Gaussian

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from netsor.algebra.affine import integrate, last_sources
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import ONE, Mono, Poly, bind, same, scalar
+from netsor.finite.collapsed import Collapsed
 from netsor.finite.engines import Choice, choose
 from netsor.finite.rooms import Plan
+from netsor.finite.shards import Setting
 from netsor.ir import Term, apply, make, postorder
 from netsor.numeric.draws import checked_count
 from netsor.numeric.interpreter import Interpreter
@@ -34,6 +36,7 @@ def finite_law(
     runs: int,
     rng: Rng,
     engine: str | None = None,
+    fast: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Law:
     """The law of coordinate 0 of a vector, or of a scalar, without free letters, from `runs` exact runs at width n.
@@ -45,37 +48,45 @@ def finite_law(
     checked_count("width", width)
     checked_count("runs", runs, 2)
     conditioned = Conditioned.of(term)
-    size = max(1, runs // BATCHES)
-    choice = conditioned.choice(width, size, engine)
-    pieces = [
-        conditioned.values(choice.shards(width, size, seed_of(rng), batch * 2**20), progress)
-        for batch in range(min(BATCHES, runs))
-    ]
-    means = np.stack([m for m, _ in pieces])
-    if not conditioned.integrated:
-        return Sampled(means) if np.ptp(means) > 0 else PointMass(float(means.flat[0]))
-    variances = np.stack([v for _, v in pieces])
-    return Mixture(means, variances) if variances.any() else Sampled(means)
+    choice = conditioned.choice(width, max(1, runs // BATCHES), engine, fast)
+    return conditioned.law(choice, width, runs, rng, progress)
 
 
-def coupled_limit(term: Term, *, width: int, runs: int, rng: Rng) -> Mixture | None:
+def driven_law(
+    term: Term, *, width: int, runs: int, rng: Rng, limit: Callable[[Moments, Interpreter], Interpreter]
+) -> Mixture | None:
     """The law at a width 2^30 times as large, replicate by replicate driven by the normals of `finite_law` in the collapsed
-    engine: the limit to nine digits. None where vectors pass a nonlinearity, which have coordinates of their own at each
-    width, or where the law is no mixture.
+    engine: the limit to nine digits. None where the law is no mixture, or where coordinates of vectors that pass a
+    nonlinearity are asked for.
 
     In the streams of frame vectors normals come before chi variates, so a frame of another dimension leaves them in place.
+    Inner products of vectors that pass a nonlinearity are those of the limit given the scores so far: `limit` makes an
+    interpreter of polynomials in the limit from the moments and from an interpreter of scores.
     """
-    conditioned = Conditioned.of(term)
-    plan = Plan(Moments(), conditioned.roots, width, 1)
-    if not conditioned.integrated or not plan.framed:
+    conditioned, wide = Conditioned.of(term), width * 2**30
+    plan = Plan(conditioned.moments, conditioned.roots, wide, 1)
+    if not conditioned.integrated or not Plan(conditioned.moments, conditioned.roots, width, 1).reducible:
         return None
-    law = finite_law(term, width=width * 2**30, runs=runs, rng=rng, engine="collapsed")
+
+    def build(setting: Setting) -> Interpreter:
+        at = Collapsed(plan, setting, size)
+        at.limit = limit(conditioned.moments, at)
+        return at
+
+    size = max(1, runs // BATCHES)
+    choice = replace(conditioned.choice(width, size, "collapsed"), build=build)
+    law = conditioned.law(choice, wide, runs, rng)
     return law if isinstance(law, Mixture) else None
 
 
 def nanoseconds(term: Term, width: int) -> float:
     """What a run of `finite_law` costs, by the cost model."""
     return Conditioned.of(term).choice(width, 4096, None).cost.nanoseconds
+
+
+def engine_of(term: Term, width: int, runs: int) -> str:
+    """The engine of `finite_law`."""
+    return Conditioned.of(term).choice(width, max(1, runs // BATCHES), None).engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +105,22 @@ class Conditioned:
         mean, variance = given or (scalar_or_atom(term), Poly())
         return cls(moments, mean, variance, given is not None)
 
-    def choice(self, width: int, runs: int, engine: str | None) -> Choice:
-        return choose(self.moments, self.roots, width, runs, 1, engine)
+    def choice(self, width: int, runs: int, engine: str | None, fast: bool = False) -> Choice:
+        return choose(self.moments, self.roots, width, runs, 1, engine, fast)
 
     @property
     def roots(self) -> list[Term]:
         return [t for p in (self.mean, self.variance) for m in p for t in (*m.scalars, *m.atoms)]
+
+    def law(self, choice: Choice, width: int, runs: int, rng: Rng, progress: Callable[[int], None] | None = None) -> Law:
+        """Batches of runs from the engine that is chosen."""
+        size, seed = max(1, runs // BATCHES), seed_of(rng)
+        pieces = [self.values(choice.shards(width, size, seed, k * 2**20), progress) for k in range(min(BATCHES, runs))]
+        means = np.stack([m for m, _ in pieces])
+        if not self.integrated:
+            return Sampled(means) if np.ptp(means) > 0 else PointMass(float(means.flat[0]))
+        variances = np.stack([v for _, v in pieces])
+        return Mixture(means, variances) if variances.any() else Sampled(means)
 
     def values(
         self, shards: Iterator[tuple[int, Interpreter]], progress: Callable[[int], None] | None

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from netsor.algebra.moments import Moments
+from netsor.finite.arithmetic import Source
 from netsor.finite.basis import extended
 from netsor.finite.dense import Copies, Dense, own_letters
 from netsor.finite.shards import Setting
 from netsor.ir import Slot, Term
 from netsor.numeric.named import count
-from netsor.numeric.streams import stream
 from netsor.rules.matmul import MatMul, Record
 
 
@@ -47,7 +47,7 @@ class Lazy(Dense):
     def images(self, record: Record, copy: tuple[int, ...], rows: int) -> Images:
         key = (record.token, copy)
         if key not in self._images:
-            source = stream(self.setting.seed, "matrix", record.name, copy, self.setting.shard)
+            source = self.setting.stream("matrix", record.name, copy, self.setting.shard)
             self._images[key] = Images(source, self.setting.runs, record.columns.at(self.setting.width), rows)
         return self._images[key]
 
@@ -62,7 +62,7 @@ class Images:
     Shapes: Q (runs, b, columns), B (runs, b, rows).
     """
 
-    def __init__(self, source: np.random.Generator, runs: int, columns: int, rows: int) -> None:
+    def __init__(self, source: Source, runs: int, columns: int, rows: int) -> None:
         self.source = source
         self.Q, self.B = np.zeros((runs, 0, columns)), np.zeros((runs, 0, rows))
 

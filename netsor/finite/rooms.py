@@ -224,9 +224,9 @@ class Plan:
         return max((sum(not p.source for p in r.parts.values()) for r in self._distinct()), default=0)
 
     @property
-    def framed(self) -> bool:
-        """Are all vectors coordinates in frames that are smaller than the width?"""
-        return not self.explicit_vectors and not any(r.whole for r in self._distinct())
+    def reducible(self) -> bool:
+        """Are inner products all that matters of explicit vectors, and frames smaller than the width?"""
+        return not (self.widths or any(r.whole for r in self._distinct()))
 
     @property
     def explicit_vectors(self) -> int:

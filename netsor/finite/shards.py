@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from netsor.finite.arithmetic import Arithmetic, Source
 from netsor.ir import Term
 from netsor.numeric.demand import demanded
 from netsor.numeric.named import count
+from netsor.numeric.streams import stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,11 @@ class Setting:
     runs: int
     seed: np.random.SeedSequence
     shard: int
+    arithmetic: Arithmetic = field(default_factory=Arithmetic)
+
+    def stream(self, *names: object) -> Source:
+        """The normals for one purpose."""
+        return self.arithmetic.source(stream(self.seed, *names))
 
 
 def live(roots: Sequence[Term]) -> int:

@@ -28,13 +28,15 @@ class Simulation:
             yield size, {name: o.array(at.value(o.term), size, most(o, self.width)) for name, o in self.outputs.items()}
 
 
-def simulation(outputs: Mapping[str, Output], *, width: int, runs: int, engine: str | None = None) -> Simulation:
+def simulation(
+    outputs: Mapping[str, Output], *, width: int, runs: int, engine: str | None = None, fast: bool = False
+) -> Simulation:
     """The request, with the engine asked for or else the cheapest one."""
     checked_count("width", width)
     checked_count("runs", runs)
     coordinates = max((o.coordinates for o in outputs.values()), default=1)
     roots = [o.term for o in outputs.values()]
-    return Simulation(outputs, width, runs, choose(Moments(), roots, width, runs, coordinates, engine))
+    return Simulation(outputs, width, runs, choose(Moments(), roots, width, runs, coordinates, engine, fast))
 
 
 def most(output: Output, width: int) -> int | None:

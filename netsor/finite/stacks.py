@@ -38,9 +38,14 @@ class Stacked:
                 acts[f.op.matrix.token] = acts.get(f.op.matrix.token, 0) + 1
         for f in families:
             self._new[f.key] = self._rebuilt(f, uses, acts)
+        self._old = {self._new[f.key].family.key: f for f in families}
 
     def __call__(self, term: Term) -> Term:
         return placed(self._new[term.family.key], term, lambda s: s) if term.family.key in self._new else term
+
+    def original(self, term: Term) -> Term:
+        """The term that became this one."""
+        return Term(self._old.get(term.family.key, term.family), term.slots)
 
     def _rebuilt(self, family: Family, uses: dict[bytes, int], acts: dict[bytes, int]) -> Term:
         term = generic(family)

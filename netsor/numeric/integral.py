@@ -157,6 +157,27 @@ class Routes:
         return expect1(integrand(x), x.mean[0], x.cov[0, 0], x.features[0], self.level)
 
     def two(self, x: Integral) -> Array:
+        """On a line where one variable is a multiple of the other, by halves or in the plane elsewhere."""
+        v, w, c = x.cov[0, 0], x.cov[1, 1], x.cov[0, 1]
+        tied = (c != 0) & (determinant(v, c, c, w) <= 0)
+        value = np.empty(v.size)
+        for here, route in ((np.flatnonzero(tied), self.tied), (np.flatnonzero(np.logical_not(tied)), self.apart)):
+            if here.size:
+                value[here] = route(x.at(here))
+        return value
+
+    def tied(self, x: Integral) -> Array:
+        """E f(U) g(m + s U) over U, with the kinks of both."""
+        v, w, c = x.cov[0, 0], x.cov[1, 1], x.cov[0, 1]
+
+        def f(part: Integral) -> Array:
+            m, c = part.mean, part.cov
+            u, weights = given(m[0], m[1], c[0, 0], c[1, 1], c[0, 1], part.features[0], part.features[1], self.level)
+            return total(weights, integrand(part)(u, m[1][:, None] + (c[0, 1] / c[0, 0])[:, None] * (u - m[0][:, None])))
+
+        return self.by_chunks("line", x, nodes_given(v, w, c, x.features[0], x.features[1], self.level), f)
+
+    def apart(self, x: Integral) -> Array:
         """By halves where one variable is under known functions alone, else in the plane."""
         for inner in (1, 0):
             mine = [p for p in x.parts if inner in p.variables]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsor.errors import Numerical
-from netsor.numeric import statistics
+from netsor.numeric import distances, statistics
 from netsor.numeric.estimate import Estimate, jackknife
 
 Array = NDArray[np.float64]
@@ -55,6 +55,10 @@ class Law(ABC):
     @abstractmethod
     def cdfs(self, t: Array) -> Array:
         """P(X <= t) in every replicate.  Shapes: (points,) to (replicates, points)."""
+
+    @abstractmethod
+    def integrals(self, t: Array) -> Array:
+        """P(X <= t) in every replicate, and E max(t - X, 0), its integral.  Shapes: (points,) to (replicates, 2, points)."""
 
     @abstractmethod
     def log_pdfs(self, t: Array) -> Array:
@@ -150,11 +154,11 @@ class Law(ABC):
 
     def ks(self, other: Law) -> Estimate:
         """The Kolmogorov distance sup |F - G|."""
-        return statistics.ks_between(self, other)
+        return distances.ks_between(self, other)
 
     def wasserstein1(self, other: Law) -> Estimate:
         """∫ |F - G| dt, which is E|X - c| where one law is a constant c."""
-        return other.wasserstein1(self) if isinstance(other, PointMass) else statistics.wasserstein1_between(self, other)
+        return other.wasserstein1(self) if isinstance(other, PointMass) else distances.wasserstein1_between(self, other)
 
     def window(self, deviations: float = _TAILS) -> statistics.Window:
         """The part of the line that lies within so many standard deviations of a run."""
@@ -181,6 +185,9 @@ class Mixture(Law):
     def cdfs(self, t: Array) -> Array:
         return statistics.mixture_cdf(t, self.means, self.variances)
 
+    def integrals(self, t: Array) -> Array:
+        return statistics.mixture_integrals(t, self.means, self.variances)
+
     def log_pdfs(self, t: Array) -> Array:
         if not self.variances.all():
             raise _refusal(
@@ -206,6 +213,12 @@ class _Atoms(Law):
     def cdfs(self, t: Array) -> Array:
         counts = [np.searchsorted(row, t, side="right") for row in self._ordered]
         return np.asarray(np.stack(counts) / self.shape[1])
+
+    def integrals(self, t: Array) -> Array:
+        counts = np.stack([np.searchsorted(row, t, side="right") for row in self._ordered])
+        sums = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(self._ordered, axis=1)], axis=1)
+        below = np.take_along_axis(sums, counts, axis=1)
+        return np.asarray(np.stack([counts, counts * t - below], axis=1) / self.shape[1])
 
     def log_pdfs(self, t: Array) -> Array:
         raise _refusal(f"the density of a {type(self).__name__} law", self._why, "use cdf, quantile or expect")

@@ -35,10 +35,12 @@ class Named:
     def relabel(self, to: Mapping[Slot, Slot]) -> Named:
         """Letters replaced: a member selects, a repeated letter takes the diagonal."""
         data, axes = self.data, [to.get(i, i) for i in self.over]
+        if axes == list(self.over):
+            return self
         for k in reversed(range(len(axes))):
             slot = axes[k]
             if not isinstance(slot, Index):
-                data = np.take(data, slot.at, axis=k)
+                data = data[(slice(None),) * k + (slot.at,)]
                 axes.pop(k)
         letters = tuple(dict.fromkeys(i for i in axes if isinstance(i, Index)))
         if len(letters) < len(axes):

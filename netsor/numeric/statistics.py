@@ -147,7 +147,7 @@ def kl_between(p: Replicated, q: Replicated) -> Estimate:
         log_f, log_g = (np.log(np.maximum(h, _FLOAT.tiny)) + peak for h, peak in zip((f, g), peaks, strict=True))
         return kl_on_grid(log_f, log_g, weights)
 
-    value, error = _between(distance, *(np.exp(log - peak) for log, peak in zip(logs, peaks, strict=True)))
+    value, error = between(distance, *(np.exp(log - peak) for log, peak in zip(logs, peaks, strict=True)))
     return Estimate(max(value, 0.0), hypot(error, bound))
 
 
@@ -170,34 +170,6 @@ def kl_coupled(p: Replicated, q: Replicated) -> tuple[Estimate, float]:
     ratio = f.mean(axis=0) / np.maximum(g.mean(axis=0), _FLOAT.tiny)
     noise = np.exp(peak) * (f - ratio * g).var(axis=0, ddof=1) / len(f) / np.maximum(2 * f.mean(axis=0), _FLOAT.tiny)
     return Estimate(max(float(value), 0.0), hypot(float(error), bound)), float(weights @ noise)
-
-
-def ks_between(p: Replicated, q: Replicated) -> Estimate:
-    """sup |F - G| on 400 points, and then twice on 33 points more around the largest difference.
-
-    That resolves a smooth difference to 1e-8 of itself, and steps as far as the points are apart.
-    """
-    t, _ = graded_grid(p, q)
-    f, g = p.cdfs(t), q.cdfs(t)
-    for _ in range(2):
-        at = int(np.argmax(np.abs(f.mean(axis=0) - g.mean(axis=0))))
-        new = np.linspace(t[max(at - 1, 0)], t[min(at + 1, t.size - 1)], 35)[1:-1]
-        t = np.concatenate([t, new])
-        order = np.argsort(t)
-        t = t[order]
-        f, g = (np.concatenate([h, law.cdfs(new)], axis=1)[:, order] for h, law in ((f, p), (g, q)))
-    return Estimate(*_between(ks, f, g))
-
-
-def wasserstein1_between(p: Replicated, q: Replicated) -> Estimate:
-    """∫ |F - G| dt on 400 points."""
-    t, weights = graded_grid(p, q)
-    f, g = p.cdfs(t), q.cdfs(t)
-    value, error = _between(lambda f, g: wasserstein1(f, g, weights), f, g)
-    f, g = f.mean(axis=0), g.mean(axis=0)
-    coarse = [slice(start, None, LATTICES) for start in range(LATTICES)]
-    parts = np.array([wasserstein1(f[s], g[s], LATTICES * weights[s]) for s in coarse])
-    return Estimate(value, hypot(error, float(lattice_error(parts))))
 
 
 def half_distances(law: Replicated, splits: int, rng: np.random.Generator, density: bool) -> tuple[float, float, float]:
@@ -247,7 +219,7 @@ def inverse(curve: Callable[[Array], Array], levels: Array, lo: float, hi: float
         step = np.clip(np.where((phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi), quadratic, 0.5), least, 1 - least)
 
 
-def _between(distance: Callable[[Array, Array], float], f: Array, g: Array) -> tuple[float, float]:
+def between(distance: Callable[[Array, Array], float], f: Array, g: Array) -> tuple[float, float]:
     """distance(E f, E g), and its error over the replicates of f and of g, which are independent."""
     value, first = jackknife(lambda m: distance(m[0], g.mean(axis=0)), f)
     _, second = jackknife(lambda m: distance(f.mean(axis=0), m[0]), g)
@@ -288,6 +260,23 @@ def mixture_cdf(t: Array, means: Array, variances: Array) -> Array:
         if not v.all():
             z[(t == m) & (v == 0)] = np.inf  # an atom counts from its place on
         total[r] += ndtr(z, out=z).sum(axis=0)
+    return np.asarray(total / runs)
+
+
+def mixture_integrals(t: Array, means: Array, variances: Array) -> Array:
+    """F = E Φ(z) and its integral E √V (z Φ(z) + φ(z)), z = (t - m) / √V.  Shapes: as for `mixture_cdf`, between them 2."""
+    replicates, runs = np.broadcast_shapes(means.shape, variances.shape)
+    total = np.zeros((replicates, 2, t.size))
+    for r, _, m, v in _blocks(means, variances, t.size):
+        distance, deviation = t - m, np.sqrt(v)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = distance / deviation
+        if not v.all():
+            z[(distance == 0) & (v == 0)] = np.inf
+        below = ndtr(z)
+        rise = distance * below
+        rise += deviation * np.exp(-np.square(np.clip(z, -40, 40)) / 2) / sqrt(2 * pi)
+        total[r] += below.sum(axis=0), rise.sum(axis=0)
     return np.asarray(total / runs)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import chi2
 
+from netsor import Program
 from netsor.finite.simulate import simulation
 from netsor.ir import Term
 from netsor.numeric.draws import Output
@@ -19,6 +20,7 @@ class Differ(AssertionError):
 
 def drawn(terms: Mapping[str, Term], engine: str, width: int, runs: int, coordinates: int = 2, rng: int = 0) -> np.ndarray:
     """Everything that is asked for, one row a run: scores, averages, and first coordinates, all jointly."""
+    Program("drawn", **terms)  # no two things of one name: they would be independent, and share their streams
     outputs = {name: Output(t, coordinates) for name, t in terms.items()}
     rows = []
     for size, arrays in simulation(outputs, width=width, runs=runs, engine=engine).shards(rng):

@@ -13,7 +13,7 @@ from calibrated import BATCHES, assert_detects, assert_same_law, assert_within, 
 
 from netsor.algebra.moments import Moments
 from netsor.errors import Numerical
-from netsor.finite import dense, laws
+from netsor.finite import laws, shards
 from netsor.finite.dense import Copies, Dense
 from netsor.finite.engines import choose
 from netsor.finite.shards import cut
@@ -318,8 +318,8 @@ def variance_over_base_width(patch: pytest.MonkeyPatch) -> None:
 
 def fresh_matrices(patch: pytest.MonkeyPatch) -> None:
     """A matrix is drawn again for every product."""
-    calls, stream = count(), dense.stream
-    patch.setattr(dense, "stream", lambda seed, *names: stream(seed, *names, next(calls)))
+    calls, stream = count(), shards.stream
+    patch.setattr(shards, "stream", lambda seed, *names: stream(seed, *names, next(calls)))
 
 
 def misaligned_rows(patch: pytest.MonkeyPatch) -> None:

@@ -108,11 +108,11 @@ def shared() -> Terms:
 
 
 def rnn() -> Terms:
-    W, U, h = matrix("W"), matrix("U"), vector("h0")
+    W, U, h, v = matrix("W"), matrix("U"), vector("h0"), vector("v")
     out: Terms = {}
     for t in range(3):
         h = tanh(W @ h + U @ vector(f"x{t}") + vector(f"b{t}", mean=0.5))
-        out |= {f"h{t}": h, f"m{t}": mean(h), f"r{t}": dot(vector("v"), h)}
+        out |= {f"h{t}": h, f"m{t}": mean(h), f"r{t}": dot(v, h)}
     return out
 
 

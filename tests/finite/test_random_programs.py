@@ -1,7 +1,5 @@
 """Random programs: one law in every engine, and linear identities exactly."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,9 +7,8 @@ from hypothesis import strategies as st
 from joint_tests import assert_same_law, drawn
 from strategies import Draft, programs
 
-from netsor import Plate, Program, clip, dot, matrix, mean, relu, simulate, softmax, sum_over, vector
+from netsor import Plate, clip, dot, matrix, mean, relu, softmax, sum_over, vector
 from netsor.errors import Numerical
-from netsor.finite import collapsed
 from netsor.ir import Term
 
 WIDTHS = st.sampled_from([1, 2, 5, 16, 24])
@@ -63,43 +60,3 @@ def test_a_matrix_is_linear(engine: str, width: int, curved: bool) -> None:
     assert (np.abs(dd) <= 1e-10 * scale).all()
     assert (np.abs(m - mx - my) <= 1e-10 * scale).all()
     assert rows.std() > 0
-
-
-@pytest.mark.parametrize("engine", ["dense", "lazy", "collapsed"])
-def test_what_is_not_asked_for_changes_nothing(engine: str) -> None:
-    token = Plate("token", 2)
-    i, j = token.indices("i j")
-    WQ, x = matrix("WQ"), relu(matrix("V") @ vector("u", i))
-    p = dot(WQ @ x, matrix("WK") @ x[j])
-    request = {"width": 12, "runs": 50, "outputs": {"p": {}}, "engine": engine}
-    alone = simulate(Program("alone", p=p), rng=0, **request)
-    beside = simulate(Program("beside", extra=relu(WQ @ (WQ @ x)), p=p, r=dot(p * vector("v"), x)), rng=0, **request)
-    np.testing.assert_array_equal(alone["p"], beside["p"])
-    assert not np.array_equal(alone["p"], simulate(Program("alone", p=p), rng=1, **request)["p"])
-
-
-def streams() -> dict[str, Term]:
-    """Explicit vectors of two stages that meet."""
-    i, j = Plate("token", 2).indices("i j")
-    x = relu(matrix("V") @ vector("u", i))
-    y = relu(matrix("W") @ x) + x
-    return {"yy": mean(y * y[j]), "y": y, "xy": mean(x * y)}
-
-
-def test_bits_do_not_depend_on_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that are kept and blocks that are drawn again are one and the same."""
-    terms = streams()
-    monkeypatch.setattr(collapsed, "BLOCK", 1)  # many blocks
-    kept = drawn(terms, "collapsed", 1000, 5)
-    monkeypatch.setattr(collapsed, "KEPT", 0)
-    np.testing.assert_array_equal(kept, drawn(terms, "collapsed", 1000, 5))
-
-
-def test_memory_is_flat() -> None:
-    """A million coordinates of eight explicit vectors are 64 MB; what is held is a block."""
-    tracemalloc.start()
-    try:
-        drawn(streams(), "collapsed", 10**6, 1)
-        assert tracemalloc.get_traced_memory()[1] < 40e6
-    finally:
-        tracemalloc.stop()

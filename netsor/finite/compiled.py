@@ -1,0 +1,153 @@
+"""The arithmetic of a shard, compiled by numba: the same normals from the same generators, one or two times 10^-9 s each.
+
+Opt-in: `simulate(..., fast=True)`, with the extra `netsor[fast]`. Nonlinearities are always numpy's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba  # the extra `fast`; this module is imported where it is asked for, never because numba is there
+import numpy as np
+from numba.np.random import _constants as ziggurat
+from numpy.typing import NDArray
+
+from netsor.finite.arithmetic import Arithmetic, Source
+
+Array = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+U = np.uint64
+KI = np.array(ziggurat.ki_double, dtype=np.uint64)
+WI = np.array(ziggurat.wi_double)
+FI = np.array(ziggurat.fi_double)
+TAIL, BEYOND = float(ziggurat.ziggurat_nor_r), float(ziggurat.ziggurat_nor_inv_r)
+UNIT = 1.0 / 9007199254740992.0  # 2^-53
+
+compiled = numba.njit(cache=True, error_model="numpy")
+
+
+@compiled
+def word(state: Words) -> Any:
+    """The next 64 bits of SFC64.  Source: Doty-Humphrey, PractRand."""
+    t = state[0] + state[1] + state[3]
+    state[3] += U(1)
+    state[0] = state[1] ^ (state[1] >> U(11))
+    state[1] = state[2] + (state[2] << U(3))
+    state[2] = ((state[2] << U(24)) | (state[2] >> U(40))) + t
+    return t
+
+
+@compiled
+def uniform(state: Words) -> Any:
+    return (word(state) >> U(11)) * UNIT
+
+
+@compiled
+def rare(bits: Any, state: Words) -> Any:
+    """A normal, where the bits do not fall inside a layer of the ziggurat: 1.2 % of all."""
+    while True:
+        layer, rest = bits & U(0xFF), bits >> U(8)
+        place = (rest >> U(1)) & U(0xFFFFFFFFFFFFF)
+        x = np.float64(place) * WI[layer]
+        if rest & U(1):
+            x = -x
+        if place < KI[layer]:
+            return x
+        if layer == 0:
+            while True:
+                beyond, y = -BEYOND * np.log1p(-uniform(state)), -np.log1p(-uniform(state))
+                if y + y > beyond * beyond:
+                    return -(TAIL + beyond) if (place >> U(8)) & U(1) else TAIL + beyond
+        if (FI[layer - U(1)] - FI[layer]) * uniform(state) + FI[layer] < np.exp(-0.5 * x * x):
+            return x
+        bits = word(state)
+
+
+@compiled
+def fill(state: Words, out: Array, scale: Array) -> None:
+    """Standard normals, each row times a number.  Shapes: out (rows, n), scale (rows,).
+
+    Source: Marsaglia and Tsang 2000, with the tables and the order of numpy.
+    """
+    a, b, c, count = state[0], state[1], state[2], state[3]
+    for r in range(out.shape[0]):
+        s = scale[r]
+        for k in range(out.shape[1]):
+            bits = a + b + count
+            count += U(1)
+            a = b ^ (b >> U(11))
+            b = c + (c << U(3))
+            c = ((c << U(24)) | (c >> U(40))) + bits
+            layer, rest = bits & U(0xFF), bits >> U(8)
+            place = (rest >> U(1)) & U(0xFFFFFFFFFFFFF)
+            x = np.float64(np.int64(place)) * WI[layer]
+            if rest & U(1):
+                x = -x
+            if place >= KI[layer]:
+                state[0], state[1], state[2], state[3] = a, b, c, count
+                x = rare(bits, state)
+                a, b, c, count = state[0], state[1], state[2], state[3]
+            out[r, k] = x * s
+    state[0], state[1], state[2], state[3] = a, b, c, count
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def grams(x: Array, new: int, out: Array) -> None:
+    """Shapes: x (batch, rows, runs, n), out (batch, runs, new, rows)."""
+    batch, rows, runs, n = x.shape
+    for b in range(batch):
+        for r in range(runs):
+            for s in range(rows - new, rows):
+                for t in range(s + 1):
+                    total = 0.0
+                    for k in range(n):
+                        total += x[b, s, r, k] * x[b, t, r, k]
+                    out[b, r, s - rows + new, t] = total
+                    if t >= rows - new:
+                        out[b, r, t - rows + new, s] = total
+
+
+class Stream:
+    """A generator of which normals are drawn here."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+        self.state = self._read()
+
+    def standard_normal(self, size: tuple[int, ...], *, out: Array | None = None) -> Array:
+        out = np.empty(size) if out is None else out
+        fill(self.state, out.reshape(1, -1), np.ones(1))
+        return out
+
+    def chisquare(self, df: Any, size: tuple[int, ...]) -> Array:
+        whole: Any = self.generator.bit_generator.state
+        whole["state"]["state"] = self.state
+        self.generator.bit_generator.state = whole
+        out = self.generator.chisquare(df, size)
+        self.state = self._read()
+        return out
+
+    def _read(self) -> Words:
+        whole: Any = self.generator.bit_generator.state
+        return np.array(whole["state"]["state"], dtype=np.uint64)
+
+
+class Compiled(Arithmetic):
+    def source(self, generator: np.random.Generator) -> Source:
+        return Stream(generator)
+
+    def multiples(self, source: Source, scale: Array, out: Array) -> Array:
+        assert isinstance(source, Stream)
+        fill(source.state, out.reshape(-1, out.shape[-1]), np.broadcast_to(scale, (*out.shape[:-1], 1)).reshape(-1))
+        return out
+
+    def gram(self, x: Array, new: int) -> Array:
+        lead, (rows, n) = x.shape[:-2], x.shape[-2:]
+        if not lead:
+            return super().gram(x, new)
+        runs = lead[-1]
+        out = np.empty((*lead, new, rows))
+        by_rows = np.ascontiguousarray(np.moveaxis(x, -2, -3))
+        grams(by_rows.reshape(-1, rows, runs, n), new, out.reshape(-1, runs, new, rows))
+        return out
