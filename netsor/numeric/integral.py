@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from netsor.closed.product import Factor, multiplied
 from netsor.closed.stein import NotClosed
 from netsor.numeric.closed import closed
-from netsor.numeric.linear import left_over, psd_pinv, units
+from netsor.numeric.linear import determinant, isserlis, left_over, psd_pinv, units
 from netsor.numeric.quadrature import Feature, expect1, expect2, given, line, nodes1, nodes2, nodes_given, total
 from netsor.ops import Piece
 
@@ -159,7 +159,8 @@ class Routes:
     def two(self, x: Integral) -> Array:
         """On a line where one variable is a multiple of the other, by halves or in the plane elsewhere."""
         v, w, c = x.cov[0, 0], x.cov[1, 1], x.cov[0, 1]
-        tied = (c != 0) & (determinant(v, c, c, w) <= 0)
+        a, b = units(x.cov[:2, :2])
+        tied = (c != 0) & (determinant(v / a / a, c / a / b, c / a / b, w / b / b) <= 0)
         value = np.empty(v.size)
         for here, route in ((np.flatnonzero(tied), self.tied), (np.flatnonzero(np.logical_not(tied)), self.apart)):
             if here.size:
@@ -342,15 +343,3 @@ def integrand(x: Integral) -> Callable[..., Array]:
         return out
 
     return f
-
-
-def isserlis(mean: Sequence[Array], cov: Array) -> Array:
-    """E of a product of Gaussians with these means and covariances."""
-    if not mean:
-        return np.ones(())
-    rest = range(1, len(mean))
-    out: Array = mean[0] * isserlis(mean[1:], cov[1:, 1:])
-    for k in rest:
-        others = [j for j in rest if j != k]
-        out = out + cov[0, k] * isserlis([mean[j] for j in others], cov[np.ix_(others, others)])
-    return out

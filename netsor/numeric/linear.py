@@ -175,3 +175,15 @@ def units(cov: Array) -> Array:
     """A power of two near each standard deviation.  Shapes: (d, d, n) to (d, n)."""
     d = range(len(cov))
     return power_of_two(np.sqrt(cov[d, d]))
+
+
+def isserlis(mean: Sequence[Array], cov: Array) -> Array:
+    """E of a product of Gaussians with these means and covariances."""
+    if not mean:
+        return np.ones(())
+    rest = range(1, len(mean))
+    out: Array = mean[0] * isserlis(mean[1:], cov[1:, 1:])
+    for k in rest:
+        others = [j for j in rest if j != k]
+        out = out + cov[0, k] * isserlis([mean[j] for j in others], cov[np.ix_(others, others)])
+    return out
