@@ -66,7 +66,7 @@ def quadratic(moments: Moments, x: Term) -> tuple[Term, tuple[Number, ...]] | No
     """The vector u and the numbers a, b, c of a + b u + c u^2, c not 0; None for anything else."""
     coefficients: list[Number] = [0, 0, 0]
     atoms: set[Term] = set()
-    for m in moments.expand(x):
+    for m in moments.expand(x, deep=False):
         atoms.update(m.atoms)
         if m.scalars or m.bound or len(m.atoms) > 2 or len(atoms) > 1:
             return None

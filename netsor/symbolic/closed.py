@@ -36,7 +36,7 @@ class Phi2(sp.Function):  # type: ignore[misc]  # sympy is not typed
 
     def _eval_evalf(self, prec: int) -> Any:
         with mpmath.workprec(prec + 10):
-            return sp.Float(phi2(*(mpmath.mpf(a.evalf(mpmath.mp.dps)._mpf_) for a in self.args)), precision=prec)
+            return sp.Float(phi2(*(mpmath.mpf(sp.Float(a, mpmath.mp.dps)._mpf_) for a in self.args)), precision=prec)
 
     @staticmethod
     def _imp_(h: float, k: float, rho: float) -> float:

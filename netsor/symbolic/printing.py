@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from netsor.checks import Number
+from netsor.ops import Fn
 from netsor.symbolic import tree as t
 
 SUPERSCRIPTS = {Fraction(2): "²", Fraction(3): "³", Fraction(4): "⁴"}
@@ -51,7 +52,7 @@ class Text:
             case t.Sum(letters, body):
                 return self.sum([name for name, _ in letters], self.at(body, MULTIPLY)), MULTIPLY
             case t.Apply(fn, args):
-                return self.apply(fn.text, str(fn), [self(a) for a in args]), ATOM
+                return self.apply(self.template(fn), str(fn), [self(a) for a in args]), ATOM
             case t.Reduce(fn, letter, body, mask, at):
                 return self.reduce(str(fn), letter[0], self(body), None if mask is None else self(mask), at), ATOM
         raise TypeError(tree)
@@ -131,6 +132,9 @@ class Text:
     def sum(self, letters: list[str], body: str) -> str:
         under = letters[0] if len(letters) == 1 else f"{{{','.join(letters)}}}"
         return f"Σ_{under} {body}"
+
+    def template(self, fn: Fn) -> str | None:
+        return fn.text
 
     def apply(self, template: str | None, name: str, args: list[str]) -> str:
         return template.format(*args) if template else f"{name}({', '.join(args)})"
@@ -226,7 +230,12 @@ class Latex(Text):
     def sum(self, letters: list[str], body: str) -> str:
         return rf"\sum_{{{','.join(letters)}}} {body}"
 
+    def template(self, fn: Fn) -> str | None:
+        return fn.latex
+
     def apply(self, template: str | None, name: str, args: list[str]) -> str:
+        if template:
+            return template.format(*args)
         return rf"\operatorname{{{name}}}\left({', '.join(args)}\right)"
 
     def quotient(self, top: t.Tree, bottom: t.Tree) -> tuple[str, int]:
