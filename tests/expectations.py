@@ -4,10 +4,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from netsor.functions import erf
+from netsor import functions
 from netsor.numeric.integral import Integral, Part, Routes
 from netsor.numeric.quadrature import Feature
-from netsor.ops import Fn, Piece
+from netsor.ops import ABS, Fn, Piece
+
+MADE = {
+    "clip": functions.clip(1.5),
+    "elu": functions.elu(),
+    "hermite": functions.hermite(3),
+    "leaky_relu": functions.leaky_relu(0.2),
+    "rbf": functions.rbf(),
+    "relu_power": functions.relu_power(2),
+}
+"""An instance of every factory."""
+PUBLIC = {name: MADE.get(name, getattr(functions, name)) for name in functions.__all__}
+KNOWN = [ABS, *(f for f in PUBLIC.values() if isinstance(f, Fn) and f.pieces)]
+"""The functions that are sums of pieces."""
 
 
 def integral(factors: Sequence[tuple[int, Fn]], mean: np.ndarray, cov: np.ndarray, inputs: int | None = None) -> Integral:
@@ -57,7 +70,7 @@ def piece_at(p: Piece, x: np.ndarray) -> np.ndarray:
     out = float(p.number) * x**p.power * np.exp(float(p.rate) * x - float(p.bend) * x * x)
     if p.gate is not None:
         at, noise = float(p.gate.at), float(p.gate.noise)
-        out = out * (erf.numpy((x - at) / np.sqrt(2 * noise)) if noise else np.sign(x - at))
+        out = out * (functions.erf.numpy((x - at) / np.sqrt(2 * noise)) if noise else np.sign(x - at))
     if p.wave is not None:
         even, frequency = p.wave
         out = out * (np.cos if even else np.sin)(float(frequency) * x)

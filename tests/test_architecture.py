@@ -174,6 +174,36 @@ def test_each_library_has_its_place(library: str) -> None:
     assert {module for module in users if not lies_in(module, ALONE[library])} == set()
 
 
+def integrators(tree: ast.AST) -> list[str]:
+    """Where sympy is asked to integrate, or to know of random variables: names, attributes and imports."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in {"integrate", "Integral", "stats"}:
+            root = node.value
+            found += [ast.unparse(node)] if isinstance(root, ast.Name) and root.id in {"sp", "sympy"} else []
+            found += [ast.unparse(node)] if node.attr == "integrate" else []
+        elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "sympy":
+            wrong = {"integrate", "Integral", "stats"} & {alias.name for alias in node.names}
+            deep = str(node.module).startswith(("sympy.stats", "sympy.integrals"))
+            found += [ast.unparse(node)] if wrong or deep else []
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.startswith(("sympy.stats", "sympy.integrals"))]
+    return found
+
+
+def test_closed_forms_are_our_own() -> None:
+    """sympy prints and differentiates; it integrates nothing, and knows no random variables."""
+    assert {module: found for module, tree in MODULES.items() if (found := integrators(tree))} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["sympy.integrate(f, x)", "f.integrate(x)", "from sympy import stats", "import sympy.stats", "from sympy.stats import E"],
+)
+def test_a_hidden_integral_is_seen(line: str) -> None:
+    assert integrators(ast.parse(line))
+
+
 def test_no_module_keeps_state() -> None:
     """Caches belong to the interpreter that fills them: a container at the top of a module is a constant."""
     containers = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)

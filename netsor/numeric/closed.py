@@ -14,7 +14,7 @@ from scipy import special
 from netsor.checks import Number
 from netsor.closed.product import Term, centred
 from netsor.closed.stein import expectation
-from netsor.numeric.linear import determinant
+from netsor.numeric.linear import determinant, power_of_two
 
 Array = NDArray[np.float64]
 
@@ -53,8 +53,7 @@ def extreme(mean: Array, cov: Array) -> bool:
 
 def scale(mean: Array, var: Array) -> Array:
     """The power of two next to the standard deviation, or to the mean of a constant: division by it is exact."""
-    size = np.where(var > 0, np.sqrt(var), np.abs(mean))
-    return np.asarray(np.ldexp(1.0, np.frexp(size)[1]))
+    return power_of_two(np.where(var > 0, np.sqrt(var), np.abs(mean)))
 
 
 @dataclass(frozen=True)
@@ -192,8 +191,8 @@ def quadrants(m: Any, n: Any, v: Any, w: Any, c: Any, root: Any) -> Any:
     (Owen 1956), h = m/sqrt v, k = n/sqrt w; root = sqrt(v w - c^2)."""
     unit = -np.frexp(np.maximum(np.abs(m), np.abs(n)))[1]  # a and b are ratios, and means may be denormal
     x, y = np.ldexp(m, unit), np.ldexp(n, unit)
-    a = slope(determinant(y, c, x, v), x * root, n)
-    b = slope(determinant(x, c, y, w), y * root, m)
+    a = slope(determinant(y, c, x, v), x * root, np.where(m < 0, -n, n))
+    b = slope(determinant(x, c, y, w), y * root, np.where(n < 0, -m, m))
     product, sum_ = np.sign(m) * np.sign(n), np.sign(m) + np.sign(n)
     alike = (product > 0) | ((product == 0) & (sum_ >= 0))
     return np.where(alike, 1.0, -1.0) - 4 * (special.owens_t(m / np.sqrt(v), a) + special.owens_t(n / np.sqrt(w), b))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from netsor.closed.product import Factor, multiplied
 from netsor.closed.stein import NotClosed
 from netsor.numeric.closed import closed
-from netsor.numeric.linear import determinant, psd_pinv
+from netsor.numeric.linear import determinant, isserlis, left_over, psd_pinv, units
 from netsor.numeric.quadrature import Feature, expect1, expect2, given, line, nodes1, nodes2, nodes_given, total
 from netsor.ops import Piece
 
@@ -159,7 +159,8 @@ class Routes:
     def two(self, x: Integral) -> Array:
         """On a line where one variable is a multiple of the other, by halves or in the plane elsewhere."""
         v, w, c = x.cov[0, 0], x.cov[1, 1], x.cov[0, 1]
-        tied = (c != 0) & (determinant(v, c, c, w) <= 0)
+        a, b = units(x.cov[:2, :2])
+        tied = (c != 0) & (determinant(v / a / a, c / a / b, c / a / b, w / b / b) <= 0)
         value = np.empty(v.size)
         for here, route in ((np.flatnonzero(tied), self.tied), (np.flatnonzero(np.logical_not(tied)), self.apart)):
             if here.size:
@@ -306,25 +307,6 @@ def known(parts: Sequence[Part]) -> list[Factor]:
     return [(p.variables[0], p.pieces) for p in parts]
 
 
-def left_over(cov: Array, others: Sequence[int], given: int) -> Array:
-    """Covariances of the others given one variable."""
-    unit = units(cov)
-    r = cov / unit / unit[:, None]
-    v = r[given, given]
-    some = v > 0
-    rows = [
-        [np.where(some, determinant(r[i, k], r[i, given], r[given, k], v) / np.where(some, v, 1), r[i, k]) for k in others]
-        for i in others
-    ]
-    return np.array(rows) * unit[others] * unit[others][:, None]
-
-
-def units(cov: Array) -> Array:
-    """A power of two near each standard deviation.  Shapes: (d, d, n) to (d, n)."""
-    d = range(len(cov))
-    return np.asarray(np.ldexp(1.0, np.frexp(np.sqrt(cov[d, d]))[1]))
-
-
 def product_of(parts: Sequence[Part], values: Mapping[int, Array], entries: Entries) -> Array:
     """The product of parts at nodes.  Shapes: (n, nodes)."""
     out = np.ones(np.broadcast_shapes(*(v.shape for v in values.values())))
@@ -361,15 +343,3 @@ def integrand(x: Integral) -> Callable[..., Array]:
         return out
 
     return f
-
-
-def isserlis(mean: Sequence[Array], cov: Array) -> Array:
-    """E of a product of Gaussians with these means and covariances."""
-    if not mean:
-        return np.ones(())
-    rest = range(1, len(mean))
-    out: Array = mean[0] * isserlis(mean[1:], cov[1:, 1:])
-    for k in rest:
-        others = [j for j in rest if j != k]
-        out = out + cov[0, k] * isserlis([mean[j] for j in others], cov[np.ix_(others, others)])
-    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -150,3 +151,39 @@ def halves(x: Any) -> tuple[Any, Any]:
     big = 134217729.0 * x
     high = big - (big - x)
     return high, x - high
+
+
+def power_of_two(size: Array) -> Array:
+    """The one next to a size: division by it is exact."""
+    return np.asarray(np.ldexp(1.0, np.frexp(size)[1]))
+
+
+def left_over(cov: Array, others: Sequence[int], given: int) -> Array:
+    """Covariances of the others given one variable."""
+    unit = units(cov)
+    r = cov / unit / unit[:, None]
+    v = r[given, given]
+    some = v > 0
+    rows = [
+        [np.where(some, determinant(r[i, k], r[i, given], r[given, k], v) / np.where(some, v, 1), r[i, k]) for k in others]
+        for i in others
+    ]
+    return np.array(rows) * unit[others] * unit[others][:, None]
+
+
+def units(cov: Array) -> Array:
+    """A power of two near each standard deviation.  Shapes: (d, d, n) to (d, n)."""
+    d = range(len(cov))
+    return power_of_two(np.sqrt(cov[d, d]))
+
+
+def isserlis(mean: Sequence[Array], cov: Array) -> Array:
+    """E of a product of Gaussians with these means and covariances."""
+    if not mean:
+        return np.ones(())
+    rest = range(1, len(mean))
+    out: Array = mean[0] * isserlis(mean[1:], cov[1:, 1:])
+    for k in rest:
+        others = [j for j in rest if j != k]
+        out = out + cov[0, k] * isserlis([mean[j] for j in others], cov[np.ix_(others, others)])
+    return out

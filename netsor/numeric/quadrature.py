@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsor.errors import Numerical
-from netsor.numeric.linear import determinant
+from netsor.numeric.linear import determinant, power_of_two
 
 Array = NDArray[np.float64]
 Cut = tuple[Array, Array]
@@ -248,16 +248,11 @@ def _correlation(var1: Array, var2: Array, cov: Array, snap: float = SNAP) -> tu
             "a covariance satisfies cov^2 <= var1 var2",
         )
     r = np.where((var1 == 0) | (var2 == 0), 0, _ratio(_ratio(cov, np.sqrt(var1)), np.sqrt(var2)))
-    unit1, unit2 = _power_of_two(var1), _power_of_two(var2)
+    unit1, unit2 = power_of_two(np.sqrt(var1)), power_of_two(np.sqrt(var2))
     v, w, c = var1 / unit1 / unit1, var2 / unit2 / unit2, np.where(r == 0, 0, cov / unit1 / unit2)
     q = np.where(r == 0, 1, np.sqrt(np.maximum(_ratio(determinant(v, c, c, w), v * w), 0)))
     close = np.abs(r) > 1 - snap
     return np.where(close, np.sign(r), r), np.where(close & (snap > 0), 0, q)
-
-
-def _power_of_two(var: Array) -> Array:
-    """The power of two next to the standard deviation: division by it is exact."""
-    return np.asarray(np.ldexp(1.0, np.frexp(np.sqrt(var))[1]))
 
 
 def _scale(mean: Array, var: Array) -> Array:

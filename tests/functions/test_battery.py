@@ -1,6 +1,6 @@
 """Every public function: numpy against sympy, kinks and jumps where they are declared, Gaussian expectations to 1e-10.
 
-A new coordinatewise function is tested by being public; a factory needs an instance in MADE.
+A new coordinatewise function is tested by being public; a factory needs an instance in `MADE`, expectations.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sympy
 from calibrated import Deviates, assert_detects
-from expectations import expect1, expect2, matrices, piece_at
+from expectations import MADE, expect1, expect2, matrices, piece_at
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -51,14 +51,6 @@ from netsor.program import Program
 from netsor.rules import matrix, vector
 from netsor.simulation import simulate
 
-MADE = {
-    "clip": functions.clip(1.5),
-    "elu": functions.elu(),
-    "hermite": functions.hermite(3),
-    "leaky_relu": functions.leaky_relu(0.2),
-    "rbf": functions.rbf(),
-    "relu_power": functions.relu_power(2),
-}
 ALONG = {"hardmax", "max_over", "mean_over", "softmax", "sum_over", "top_k"}
 PROGRAMS = {"layernorm", "maximum", "minimum", "rmsnorm"}  # functions of terms
 POSITIVE = {"log", "sqrt"}  # defined on half of the line: a vector as argument is refused

@@ -8,27 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from calibrated import Deviates, assert_detects
-from expectations import expect, expect2, matrices, piece_at
+from expectations import KNOWN, expect, expect2, matrices, piece_at
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import netsor
 from netsor import functions
 from netsor.functions import cos, erf, exp, gelu, probit, relu, sign, step
-from netsor.ir import Function
 from netsor.numeric.closed import Arrays, Bounded
 from netsor.ops import ABS, Fn, Gate, Piece
 
-MADE = {
-    "clip": functions.clip(1.5),
-    "elu": functions.elu(),
-    "hermite": functions.hermite(3),
-    "leaky_relu": functions.leaky_relu(0.2),
-    "rbf": functions.rbf(),
-    "relu_power": functions.relu_power(2),
-}
-PUBLIC = [MADE.get(name, getattr(functions, name)) for name in functions.__all__]
-KNOWN = [ABS, *(f for f in PUBLIC if isinstance(f, Function) and f.pieces)]
 CONTINUOUS = [f for f in KNOWN if not f.jumps]
 SMOOTH = [f for f in KNOWN if all(width for _, width in f.features)]
 CAREFUL = 1e-12

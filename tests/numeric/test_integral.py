@@ -4,25 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from expectations import expect1, expect2, integral
+from expectations import KNOWN, expect1, expect2, integral
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import netsor
 from netsor import functions
 from netsor.functions import cos, elu, erf, exp, gelu, rbf, relu, sign, sin, step
 from netsor.numeric.integral import Part, Routes
 from netsor.ops import ABS, Fn
-
-MADE = {
-    "clip": functions.clip(1.5),
-    "elu": elu(),
-    "hermite": functions.hermite(3),
-    "leaky_relu": functions.leaky_relu(0.2),
-    "rbf": rbf(),
-    "relu_power": functions.relu_power(2),
-}
-KNOWN = [ABS, *(f for name in functions.__all__ if isinstance(f := MADE.get(name, getattr(functions, name)), Fn) and f.pieces)]
-
 
 # ---------------------------------------------------------------------------------------------------- near perfect correlation
 
@@ -170,3 +160,22 @@ def test_bounded_functions_are_bounded_at_every_covariance() -> None:
     c = rng.uniform(-1, 1, 100) * np.sqrt(v) * np.sqrt(w)
     for f in (erf, sign, step, functions.probit, functions.hard_sigmoid, rbf()):
         assert (np.abs(expect2(f, f, v, w, c)) <= 1 + 1e-14).all()
+
+
+# ------------------------------------------------------------------------------------------------------------- netsor.expect
+
+
+def test_means_far_beyond_deviations() -> None:
+    """Variances are those given, and no difference of E X² and (E X)²: cos and step see them at any mean."""
+    assert float(netsor.expect(cos, mean=1e9, cov=1.0)) == pytest.approx(np.cos(1e9) * np.exp(-0.5), rel=1e-14)
+    both = (np.cos(2e9) * np.exp(-1.5) + np.exp(-0.5)) / 2
+    found = float(netsor.expect((cos, cos), mean=[1e9, 1e9], cov=[[1, 0.5], [0.5, 1]]))
+    assert found == pytest.approx(both, abs=1e-7)  # a node near 1e9 is rounded at 1e-7
+    assert float(netsor.expect((step, relu), mean=[-6e10, 1e-248], cov=np.full((2, 2), 2e-153))) == 0
+
+
+def test_unknown_functions_at_tiny_variances() -> None:
+    """By quadrature too: variables are not taken for multiples of each other because products of their variances vanish."""
+    ramp = replace(relu, pieces=())
+    found = expect2(ramp, ramp, 1e-200, 1e-200, 0.5e-200)
+    assert found == pytest.approx(1e-200 * expect2(relu, relu, 1.0, 1.0, 0.5), rel=1e-12, abs=0)
