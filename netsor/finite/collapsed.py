@@ -10,7 +10,7 @@ from netsor import semantics
 from netsor.algebra.poly import delta
 from netsor.finite.arithmetic import Source
 from netsor.finite.basis import extended
-from netsor.finite.blocks import Block, Columns, Entry, Means, expected
+from netsor.finite.blocks import Action, Block, Columns, Entry, Means, expected
 from netsor.finite.frames import Frame
 from netsor.finite.rooms import KEPT, Part, Plan, Room
 from netsor.finite.roots import NOTHING, Root, forward
@@ -119,6 +119,7 @@ class Frames(Interpreter):
         self._bases: dict[bytes, np.ndarray] = {}
         self._columns: dict[bytes, Named] = {}
         self._directions: dict[bytes, Index] = {}
+        self.actions: dict[bytes, Action] = {}
 
     def value(self, term: Term) -> Named:
         return self.at.value(term) if term.width is None else super().value(term)

@@ -18,9 +18,9 @@ Array = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 U = np.uint64
-KI = np.array(ziggurat.ki_double, dtype=np.uint64)
-WI = np.array(ziggurat.wi_double)
-FI = np.array(ziggurat.fi_double)
+INSIDE = np.tile(np.array(ziggurat.ki_double, dtype=np.int64), 2)  # by layer, 8 bits, and sign, one bit
+WIDTH = np.concatenate([ziggurat.wi_double, -ziggurat.wi_double])
+HEIGHT = np.array(ziggurat.fi_double)
 TAIL, BEYOND = float(ziggurat.ziggurat_nor_r), float(ziggurat.ziggurat_nor_inv_r)
 UNIT = 1.0 / 9007199254740992.0  # 2^-53
 
@@ -47,19 +47,17 @@ def uniform(state: Words) -> Any:
 def rare(bits: Any, state: Words) -> Any:
     """A normal, where the bits do not fall inside a layer of the ziggurat: 1.2 % of all."""
     while True:
-        layer, rest = bits & U(0xFF), bits >> U(8)
-        place = (rest >> U(1)) & U(0xFFFFFFFFFFFFF)
-        x = np.float64(place) * WI[layer]
-        if rest & U(1):
-            x = -x
-        if place < KI[layer]:
+        layer, signed = bits & U(0xFF), bits & U(0x1FF)
+        place = np.int64((bits >> U(9)) & U(0xFFFFFFFFFFFFF))
+        x = place * WIDTH[signed]
+        if place < INSIDE[signed]:
             return x
         if layer == 0:
             while True:
                 beyond, y = -BEYOND * np.log1p(-uniform(state)), -np.log1p(-uniform(state))
                 if y + y > beyond * beyond:
-                    return -(TAIL + beyond) if (place >> U(8)) & U(1) else TAIL + beyond
-        if (FI[layer - U(1)] - FI[layer]) * uniform(state) + FI[layer] < np.exp(-0.5 * x * x):
+                    return -(TAIL + beyond) if (place >> 8) & 1 else TAIL + beyond
+        if (HEIGHT[layer - U(1)] - HEIGHT[layer]) * uniform(state) + HEIGHT[layer] < np.exp(-0.5 * x * x):
             return x
         bits = word(state)
 
@@ -79,12 +77,9 @@ def fill(state: Words, out: Array, scale: Array) -> None:
             a = b ^ (b >> U(11))
             b = c + (c << U(3))
             c = ((c << U(24)) | (c >> U(40))) + bits
-            layer, rest = bits & U(0xFF), bits >> U(8)
-            place = (rest >> U(1)) & U(0xFFFFFFFFFFFFF)
-            x = np.float64(np.int64(place)) * WI[layer]
-            if rest & U(1):
-                x = -x
-            if place >= KI[layer]:
+            signed, place = bits & U(0x1FF), np.int64((bits >> U(9)) & U(0xFFFFFFFFFFFFF))
+            x = place * WIDTH[signed]
+            if place >= INSIDE[signed]:
                 state[0], state[1], state[2], state[3] = a, b, c, count
                 x = rare(bits, state)
                 a, b, c, count = state[0], state[1], state[2], state[3]
