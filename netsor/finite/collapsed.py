@@ -94,11 +94,11 @@ class Collapsed(Interpreter):
 
     def blocks(self, width: Width, heads: int) -> Iterator[Block]:
         """All coordinates after the first `heads`, a block at a time, from streams that start again."""
-        first, streams = self.headed(width), dict[tuple[str, str], Source]()
+        first, size, streams = self.headed(width), self.size(width), dict[tuple[str, str], Source]()
         if first and not heads:
             yield self.head(width)
-        for k, start in enumerate(range(first, self.size(width), self.block), start=1):
-            block = self._blocks.get((width, k)) or Block(self, width, k, min(self.block, self.size(width) - start))
+        for k, start in enumerate(range(first, size, self.block), start=1):
+            block = self._blocks.get((width, k)) or Block(self, width, k, min(self.block, size - start))
             block.streams = streams
             if self.keep:
                 self._blocks[width, k] = block
