@@ -24,6 +24,7 @@ import numpy as np
 
 import netsor
 from netsor import Plate, Program, clip, dot, erf, matrix, relu, rmsnorm, softmax, sqrt, sum_over, vector
+from netsor.finite import engines
 from netsor.finite.simulate import simulation
 from netsor.numeric.draws import requested
 
@@ -183,7 +184,7 @@ def measured(what: str, program: Program, n: int, asked: dict[str, dict[str, int
         for _ in simulation(outputs, width=n, runs=runs, engine=name, fast=fast).shards(0):
             pass
 
-    choice = simulation(outputs, width=n, runs=4096).choice
+    choice, held = simulation(outputs, width=n, runs=4096).choice, engines.ROOM
     cost = {c.engine: c for c in choice.costs}
     times: dict[str | None, float | None] = {}
     for name in ("dense", "lazy", None):
@@ -205,10 +206,12 @@ def measured(what: str, program: Program, n: int, asked: dict[str, dict[str, int
         compiled = microseconds(lambda runs: engine(None, runs, fast=True), choice.cost.nanoseconds * 1e-9)
     source, room = np.random.Generator(np.random.SFC64(0)), np.empty(2**14)
     floor = processor_time(lambda: [source.standard_normal(out=room) for _ in range(64)]) / 2**20 * 1e6 * choice.cost.normals
+    engines.ROOM = 0  # which is not touched
     tracemalloc.start()
     engine(None, min(256 if n <= 4096 else 1, choice.cost.shard))
     memory = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
+    engines.ROOM = held
     default = times[None]
     assert default is not None
     return Row(what, n, peer, single, times["dense"], times["lazy"], default, compiled, choice.engine, floor, memory)

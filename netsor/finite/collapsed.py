@@ -185,7 +185,7 @@ class Frames(Interpreter):
             parts = [self._stacked(block, room, every[-1:]).copy() for block in self.at.blocks(room.width, 0)]
             head, rows = np.concatenate(parts, axis=-1), np.zeros((count(part.inner), 0))
         else:
-            rows = frame.root.rows(self._gram(room, every))
+            rows = self.at.setting.arithmetic.rows(frame.root.R, self._gram(room, every))
             root = frame.root.extended(rows)
             if root.doubtful and self.at.limit is None:
                 rows = self._refined(room, every, root.guarded, k)
@@ -218,7 +218,7 @@ class Frames(Interpreter):
         Source: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya 2015 (Cholesky QR twice).
         """
         again = Root(np.broadcast_to(np.eye(old), (*R.shape[:-2], old, old)))
-        second = again.extended(again.rows(self._gram(room, every, R), NOTHING))
+        second = again.extended(self.at.setting.arithmetic.rows(again.R, self._gram(room, every, R), NOTHING))
         return np.asarray((R @ second.R)[..., old:, :])
 
     def _gram(self, room: Room, every: list[Entry], R: np.ndarray | None = None) -> np.ndarray:

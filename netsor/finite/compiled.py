@@ -5,6 +5,7 @@ Opt-in: `simulate(..., fast=True)`, with the extra `netsor[fast]`. Nonlinearitie
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numba  # the extra `fast`; this module is imported where it is asked for, never because numba is there
@@ -13,6 +14,7 @@ from numba.np.random import _constants as ziggurat
 from numpy.typing import NDArray
 
 from netsor.finite.arithmetic import Arithmetic, Source
+from netsor.finite.roots import NEGLIGIBLE
 
 Array = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -87,6 +89,46 @@ def fill(state: Words, out: Array, scale: Array) -> None:
     state[0], state[1], state[2], state[3] = a, b, c, count
 
 
+@compiled
+def chisquares(state: Words, freedom: Array, out: Array) -> None:
+    """Chi-square variates, more than 2 degrees of freedom in each row.  Shapes: freedom (rows,), out (rows, n).
+
+    Source: Marsaglia and Tsang 2000 (gamma variables), in the order of numpy.
+    """
+    for r in range(out.shape[0]):
+        b = freedom[r] / 2 - 1 / 3
+        c = 1 / np.sqrt(9 * b)
+        for k in range(out.shape[1]):
+            while True:
+                x = rare(word(state), state)
+                v = 1 + c * x
+                while v <= 0:
+                    x = rare(word(state), state)
+                    v = 1 + c * x
+                v = v * v * v
+                u = uniform(state)
+                if u < 1 - 0.0331 * (x * x) * (x * x) or np.log(u) < 0.5 * x * x + b * (1 - v + np.log(v)):
+                    out[r, k] = 2 * (b * v)
+                    break
+
+
+@compiled
+def rows(R: Array, gram: Array, least: float, negligible: float, out: Array) -> None:
+    """As `Root.rows`.  Shapes: R (runs, k, k), gram and out (runs, s, k + s)."""
+    k, s = R.shape[1], gram.shape[1]
+    for r in range(gram.shape[0]):
+        for i in range(s):
+            for t in range(k + i + 1):
+                rest = gram[r, i, t]
+                for q in range(t):
+                    rest -= out[r, i, q] * (R[r, t, q] if t < k else out[r, t - k, q])
+                if t < k + i:
+                    pivot = R[r, t, t] if t < k else out[r, t - k, t]
+                    out[r, i, t] = rest / pivot if pivot > 0 else 0.0
+                else:
+                    out[r, i, t] = np.sqrt(rest) if rest > max(negligible * gram[r, i, t], least) else 0.0
+
+
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def grams(x: Array, new: int, out: Array) -> None:
     """Shapes: x (batch, rows, runs, n), out (batch, runs, new, rows)."""
@@ -116,6 +158,10 @@ class Stream:
         return out
 
     def chisquare(self, df: Any, size: tuple[int, ...]) -> Array:
+        if np.min(df) > 2 and np.broadcast_to(df, size).strides[-1] == 0:
+            drawn = np.empty(size)
+            chisquares(self.state, np.broadcast_to(df, size)[..., 0].reshape(-1).astype(float), drawn.reshape(-1, size[-1]))
+            return drawn
         whole: Any = self.generator.bit_generator.state
         whole["state"]["state"] = self.state
         self.generator.bit_generator.state = whole
@@ -135,6 +181,13 @@ class Compiled(Arithmetic):
     def multiples(self, source: Source, scale: Array, out: Array) -> Array:
         assert isinstance(source, Stream)
         fill(source.state, out.reshape(-1, out.shape[-1]), np.broadcast_to(scale, (*out.shape[:-1], 1)).reshape(-1))
+        return out
+
+    def rows(self, R: Array, gram: Array, least: float = 0.0) -> Array:
+        out, runs = np.zeros(gram.shape), prod(gram.shape[:-2])
+        old = np.broadcast_to(R, (*gram.shape[:-2], *R.shape[-2:])).reshape(runs, *R.shape[-2:])
+        new = gram.reshape(runs, *gram.shape[-2:])
+        rows(np.ascontiguousarray(old), np.ascontiguousarray(new), least, NEGLIGIBLE, out.reshape(new.shape))
         return out
 
     def gram(self, x: Array, new: int) -> Array:
