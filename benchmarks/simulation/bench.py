@@ -24,6 +24,7 @@ import numpy as np
 
 import netsor
 from netsor import Plate, Program, clip, dot, erf, matrix, relu, rmsnorm, softmax, sqrt, sum_over, vector
+from netsor.finite import engines
 from netsor.finite.simulate import simulation
 from netsor.numeric.draws import requested
 
@@ -158,6 +159,7 @@ class Row:
     dense: float | None
     lazy: float | None
     default: float
+    fast: float | None
     engine: str
     floor: float
     memory: float
@@ -178,11 +180,11 @@ def microseconds(run: Callable[[int], object], guess: float) -> float:
 def measured(what: str, program: Program, n: int, asked: dict[str, dict[str, int]], loop: Callable[..., object] | None) -> Row:
     outputs = requested(program, asked)
 
-    def engine(name: str | None, runs: int) -> None:
-        for _ in simulation(outputs, width=n, runs=runs, engine=name).shards(0):
+    def engine(name: str | None, runs: int, fast: bool = False) -> None:
+        for _ in simulation(outputs, width=n, runs=runs, engine=name, fast=fast).shards(0):
             pass
 
-    choice = simulation(outputs, width=n, runs=4096).choice
+    choice, held = simulation(outputs, width=n, runs=4096).choice, engines.ROOM
     cost = {c.engine: c for c in choice.costs}
     times: dict[str | None, float | None] = {}
     for name in ("dense", "lazy", None):
@@ -198,15 +200,21 @@ def measured(what: str, program: Program, n: int, asked: dict[str, dict[str, int
     if loop is loop_attention and n <= 1024 and find_spec("torch"):
         together = max(1, 2**24 // (12 * n * n))
         single = processor_time(lambda: torch_attention(n, together)) / together * 1e6
-    source = np.random.Generator(np.random.SFC64(0))
-    floor = processor_time(lambda: source.standard_normal(10**6)) * choice.cost.normals
+    compiled = None
+    if find_spec("numba"):
+        engine(None, 1, fast=True)  # which compiles
+        compiled = microseconds(lambda runs: engine(None, runs, fast=True), choice.cost.nanoseconds * 1e-9)
+    source, room = np.random.Generator(np.random.SFC64(0)), np.empty(2**14)
+    floor = processor_time(lambda: [source.standard_normal(out=room) for _ in range(64)]) / 2**20 * 1e6 * choice.cost.normals
+    engines.ROOM = 0  # which is not touched
     tracemalloc.start()
     engine(None, min(256 if n <= 4096 else 1, choice.cost.shard))
     memory = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
+    engines.ROOM = held
     default = times[None]
     assert default is not None
-    return Row(what, n, peer, single, times["dense"], times["lazy"], default, choice.engine, floor, memory)
+    return Row(what, n, peer, single, times["dense"], times["lazy"], default, compiled, choice.engine, floor, memory)
 
 
 def rows(quick: bool) -> list[tuple[str, Program, int, dict[str, dict[str, int]], Callable[..., object] | None]]:
@@ -233,12 +241,13 @@ def shown(us: float | None) -> str:
 def main() -> None:
     versions = f"Python {platform.python_version()}, numpy {np.__version__}, netsor {netsor.__version__}"
     print(f"{platform.processor() or platform.machine()}, one thread; {versions}\n")
-    print("| program | n | loop | torch, dense | dense | lazy | default | engine | loop / default | floor / default | peak |")
-    print("|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|")
+    heads = ["program", "n", "loop", "torch, dense", "dense", "lazy", "default", "fast", "engine"]
+    print("| " + " | ".join([*heads, "loop / default", "loop / fast", "floor / default", "peak"]) + " |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|")
     for request in rows("--quick" in sys.argv):
         r = measured(*request)
-        ratio = "" if r.loop is None else f"{r.loop / r.default:,.0f}"
-        cells = [r.what, f"{r.n:,}", *map(shown, (r.loop, r.torch, r.dense, r.lazy, r.default)), r.engine, ratio]
+        ratios = ["" if r.loop is None or us is None else f"{r.loop / us:,.0f}" for us in (r.default, r.fast)]
+        cells = [r.what, f"{r.n:,}", *map(shown, (r.loop, r.torch, r.dense, r.lazy, r.default, r.fast)), r.engine, *ratios]
         print("| " + " | ".join([*cells, f"{r.floor / r.default:.0%}", f"{r.memory:.0f} MB"]) + " |", flush=True)
 
 

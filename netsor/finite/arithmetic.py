@@ -6,6 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
+from netsor.finite.roots import Root
+
 
 class Source(Protocol):
     """What engines ask of a generator."""
@@ -25,6 +27,10 @@ class Arithmetic:
         source.standard_normal(out.shape, out=out)
         out *= scale
         return out
+
+    def rows(self, R: np.ndarray, gram: np.ndarray, least: float = 0.0) -> np.ndarray:
+        """The rows that extend a root."""
+        return Root(R).rows(gram, least)
 
     def gram(self, x: np.ndarray, new: int) -> np.ndarray:
         """Inner products of the last `new` rows with all.  Shapes: (..., rows, n) to (..., new, rows)."""

@@ -30,6 +30,11 @@ Entry: TypeAlias = tuple[Term | None, Part]
 """Explicit vectors of a room; None is the constant vector."""
 
 
+Action: TypeAlias = tuple[Named, dict[Slot, Slot], str]
+"""Coefficients of a product, the letters of its images in terms of its own, and whether images are scaled while they are
+drawn, multiplied later, or contracted."""
+
+
 class Columns:
     """A matrix, known by the images of some directions: over the letters of its copies and b.
 
@@ -41,19 +46,26 @@ class Columns:
 
     def __matmul__(self, x: Named) -> Named:
         """Sum_b C[.., b] G[.., b] for the argument with the coordinates x."""
+        key, actions = self.product.family.key, self.frames.actions
+        if key not in actions:
+            actions[key] = self._action(self.frames.coefficients(self.product, x))
+        C, to, how = actions[key]
+        if how == "scale":
+            return self.images(C).relabel(to)
+        images = self.images(None).relabel(to)
+        return combine(np.multiply, images, C) if how == "multiply" else contract(1, [C, images], self.product.free)
+
+    def _action(self, C: Named) -> Action:
         op, plan = self.product.op, self.frames.plan
         assert isinstance(op, MatMul)
-        C = self.frames.coefficients(self.product, x)
-        b = self.frames.direction(op.matrix.token)
-        to: dict[Slot, Slot] = {
-            c: s for c, s in zip(plan.structure.copies[op.matrix.token], self.product.own, strict=True) if isinstance(c, Index)
-        }
+        b, copies = self.frames.direction(op.matrix.token), plan.structure.copies[op.matrix.token]
+        to: dict[Slot, Slot] = {c: s for c, s in zip(copies, self.product.own, strict=True) if isinstance(c, Index)}
         if extent(b.plate) > 1:
-            return contract(1, [C, self.images(None).relabel(to)], self.product.free)
+            return C, to, "contract"
         to[b] = Member(b.plate, 0)
         if set(C.over) <= set(self.product.own) and len(plan.structure.products(op.matrix.token)) == 1:
-            return self.images(C.relabel({s: c for c, s in to.items()})).relabel(to)
-        return combine(np.multiply, self.images(None).relabel(to), C)
+            return C.relabel({s: c for c, s in to.items()}), to, "scale"
+        return C, to, "multiply"
 
 
 class Means(Interpreter):

@@ -10,7 +10,7 @@ from netsor import semantics
 from netsor.algebra.poly import delta
 from netsor.finite.arithmetic import Source
 from netsor.finite.basis import extended
-from netsor.finite.blocks import Block, Columns, Entry, Means, expected
+from netsor.finite.blocks import Action, Block, Columns, Entry, Means, expected
 from netsor.finite.frames import Frame
 from netsor.finite.rooms import KEPT, Part, Plan, Room
 from netsor.finite.roots import NOTHING, Root, forward
@@ -94,11 +94,11 @@ class Collapsed(Interpreter):
 
     def blocks(self, width: Width, heads: int) -> Iterator[Block]:
         """All coordinates after the first `heads`, a block at a time, from streams that start again."""
-        first, streams = self.headed(width), dict[tuple[str, str], Source]()
+        first, size, streams = self.headed(width), self.size(width), dict[tuple[str, str], Source]()
         if first and not heads:
             yield self.head(width)
-        for k, start in enumerate(range(first, self.size(width), self.block), start=1):
-            block = self._blocks.get((width, k)) or Block(self, width, k, min(self.block, self.size(width) - start))
+        for k, start in enumerate(range(first, size, self.block), start=1):
+            block = self._blocks.get((width, k)) or Block(self, width, k, min(self.block, size - start))
             block.streams = streams
             if self.keep:
                 self._blocks[width, k] = block
@@ -119,6 +119,7 @@ class Frames(Interpreter):
         self._bases: dict[bytes, np.ndarray] = {}
         self._columns: dict[bytes, Named] = {}
         self._directions: dict[bytes, Index] = {}
+        self.actions: dict[bytes, Action] = {}
 
     def value(self, term: Term) -> Named:
         return self.at.value(term) if term.width is None else super().value(term)
@@ -184,7 +185,7 @@ class Frames(Interpreter):
             parts = [self._stacked(block, room, every[-1:]).copy() for block in self.at.blocks(room.width, 0)]
             head, rows = np.concatenate(parts, axis=-1), np.zeros((count(part.inner), 0))
         else:
-            rows = frame.root.rows(self._gram(room, every))
+            rows = self.at.setting.arithmetic.rows(frame.root.R, self._gram(room, every))
             root = frame.root.extended(rows)
             if root.doubtful and self.at.limit is None:
                 rows = self._refined(room, every, root.guarded, k)
@@ -217,7 +218,7 @@ class Frames(Interpreter):
         Source: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya 2015 (Cholesky QR twice).
         """
         again = Root(np.broadcast_to(np.eye(old), (*R.shape[:-2], old, old)))
-        second = again.extended(again.rows(self._gram(room, every, R), NOTHING))
+        second = again.extended(self.at.setting.arithmetic.rows(again.R, self._gram(room, every, R), NOTHING))
         return np.asarray((R @ second.R)[..., old:, :])
 
     def _gram(self, room: Room, every: list[Entry], R: np.ndarray | None = None) -> np.ndarray:

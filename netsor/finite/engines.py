@@ -19,6 +19,7 @@ from netsor.finite.shards import Setting, cut
 from netsor.ir import Term
 from netsor.numeric.interpreter import Interpreter
 
+ROOM = 4_000_000
 ENGINES = ("dense", "lazy", "collapsed")
 
 
@@ -46,6 +47,7 @@ class Choice:
 
     def shards(self, width: int, runs: int, seed: np.random.SeedSequence, first: int = 0) -> Iterator[tuple[int, Interpreter]]:
         """(runs of it, its interpreter), in order."""
+        np.empty(ROOM)  # untouched, and free at once: from then on glibc keeps freed memory of this size for the next shard
         for shard, some in cut(runs, self.cost.shard):
             yield some, self.build(Setting(width, some, seed, first + shard, self.arithmetic))
 

@@ -26,7 +26,7 @@ from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul
 from netsor.walks import generalise
 
-SHARD = 2**21  # coordinates of explicit vectors in one shard
+SHARD = 2**24  # coordinates of explicit vectors in one shard: they pass by in blocks
 KEPT = 2**20  # of those that are kept, with what they are made of, rather than produced again
 LEAST_KEPT = 32  # runs of a shard that is small so that they can be kept
 FRAMES = 2**20  # and of vectors in frames

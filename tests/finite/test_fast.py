@@ -75,8 +75,9 @@ def test_normals_have_the_same_bits(compiled: Arithmetic) -> None:
     fast = compiled.source(two)
     for k in range(1, 5):
         assert (one.standard_normal((1000, 1000)) == fast.standard_normal((1000, 1000))).all()
-        freedom = np.array([[1.0], [2.0], [2.5], [10.0 * k]])
-        assert (one.chisquare(freedom, (4, 100)) == fast.chisquare(freedom, (4, 100))).all()
+        for freedom in ([1.0, 2.0, 2.5, 10.0 * k], [2.01, 2.5, 5.0 * k, 1e9]):
+            df = np.array(freedom)[:, None]
+            assert (one.chisquare(df, (4, 20_000)) == fast.chisquare(df, (4, 20_000))).all()
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 40), st.lists(st.integers(1, 3), min_size=1, max_size=3))
@@ -88,6 +89,22 @@ def test_grams(rows: int, new: int, n: int, lead: list[int]) -> None:
     exact = np.einsum("...sn,...tn->...st", x, x)[..., -min(new, rows) :, :]
     for arithmetic in (Arithmetic(), Compiled()):
         np.testing.assert_allclose(arithmetic.gram(x, min(new, rows)), exact, rtol=1e-12, atol=1e-12)
+
+
+@given(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3), st.booleans())
+def test_rows_of_roots(old: int, new: int, runs: int, singular: bool) -> None:
+    pytest.importorskip("numba")
+    from netsor.finite.compiled import Compiled
+
+    x = np.random.default_rng(old).standard_normal((runs, old + new, 9))
+    if singular:
+        x[:, -1] = x[:, 0]
+    gram = x @ np.swapaxes(x, -1, -2)
+    R = Arithmetic().rows(np.zeros((runs, 0, 0)), gram[:, :old, :old])
+    exact, fast = (a.rows(R, gram[:, old:]) for a in (Arithmetic(), Compiled()))
+    np.testing.assert_allclose(fast[:, :-1], exact[:, :-1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(fast[..., :-1], exact[..., :-1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(fast[..., -1], exact[..., -1], rtol=1e-12, atol=1e-6)  # the root of a rounding error, or 0
 
 
 def test_the_choice_does_not_depend_on_it() -> None:
