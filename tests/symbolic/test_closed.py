@@ -116,7 +116,8 @@ def test_phi2() -> None:
         (
             relu,
             "E[h_i] = √2 √K_g[i,i] / (2 √π)\n"
-            "E[h_i h_i'] = (K_g[i,i'] (π - arccos(K_g[i,i'] / (√K_g[i,i] √K_g[i',i']))) + √(K_g[i,i] K_g[i',i'] - K_g[i,i']²)) / (2 π)",
+            "E[h_i h_i'] = (K_g[i,i'] (π - arccos(K_g[i,i'] / (√K_g[i,i] √K_g[i',i']))) "
+            "+ √(K_g[i,i] K_g[i',i'] - K_g[i,i']²)) / (2 π)",
         ),
         (erf, "E[h_i] = 0\nE[h_i h_i'] = 2 arcsin(K_g[i,i'] / (√(K_g[i,i] + 1/2) √(K_g[i',i'] + 1/2))) / π"),
         (step, "E[h_i] = 1/2\nE[h_i h_i'] = (π - arccos(K_g[i,i'] / (√K_g[i,i] √K_g[i',i']))) / (2 π)"),
