@@ -5,7 +5,7 @@ A known function is a sum of pieces  number * x^power * exp(rate x - bend x^2) *
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -72,6 +72,18 @@ def mirror(t: Term) -> Term:
     gates = ((i, replace(g, at=-g.at)) for i, g in t.gates)
     tilts = tuple((i, -rate, bend) for i, rate, bend in t.tilts)
     return Term(t.number * (-1) ** flips, t.powers, tilts, ordered(gates), t.wave)
+
+
+def settled(terms: Iterable[Term], signs: Mapping[tuple[int, Gate], int]) -> tuple[Term, ...]:
+    """The terms where these gates have the one sign only."""
+    collected: dict[Term, Number] = {}
+    for t in terms:
+        number = t.number
+        for gate in t.gates:
+            number = number * signs.get(gate, 1)
+        key = replace(t, number=1, gates=tuple(gate for gate in t.gates if gate not in signs))
+        collected[key] = collected.get(key, 0) + number
+    return tuple(replace(t, number=n) for t, n in collected.items() if n)
 
 
 def ordered(gates: Iterable[tuple[int, Gate]]) -> tuple[tuple[int, Gate], ...]:

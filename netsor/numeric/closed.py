@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import frexp
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from netsor.checks import Number
-from netsor.closed.product import Term, centred
+from netsor.closed.product import Term, centred, settled
 from netsor.closed.stein import expectation
 from netsor.numeric.linear import determinant, power_of_two
 
@@ -20,29 +20,56 @@ Array = NDArray[np.float64]
 
 UNIT = 2.0**-53
 HUGE = 2.0**160
+FAR = 38.0  # deviations: the probability beyond is below the smallest double
 CHUNK = 4096  # entries that are computed together, so that intermediate arrays stay in the cache
 
 
-def closed(terms: Sequence[Term], mean: Array, cov: Array) -> tuple[Array, Array]:
+def closed(terms: Sequence[Term], mean: Array, cov: Array, sort: bool = False) -> tuple[Array, Array]:
     """E of the sum of the terms and a bound of its error; nan where a variance that divides is 0, or a number overflows.
 
+    sort: entries that are far from a gate are computed without it, so that what it would cancel is not there.
     Shapes: mean (d, n), cov (d, d, n) to (n,) twice.  Raises: NotClosed.
     """
-    d, n = mean.shape
+    n = mean.shape[1]
     values, errors = np.empty(n), np.empty(n)
+    with np.errstate(all="ignore"):
+        groups = far_from_gates(terms, mean, cov) if sort else [(np.arange(n), terms)]
+        for here, left in groups:
+            for start in range(0, here.size, CHUNK):
+                part = here[start : start + CHUNK] if here.size < n else slice(start, start + CHUNK)
+                total = at_once(left, mean[:, part], cov[..., part])
+                values[part], errors[part] = total.value, UNIT * total.units
+    return values, errors
+
+
+def at_once(terms: Sequence[Term], mean: Array, cov: Array) -> Bounded:
+    """All entries together, on scales of their own where they are huge or tiny."""
+    units = None
     if not mean.any():
         terms = centred(terms)
-    with np.errstate(all="ignore"):
-        for start in range(0, n, CHUNK):
-            part = slice(start, start + CHUNK)
-            ms, cs, units = mean[:, part], cov[..., part], None
-            if extreme(ms, cs):
-                units = Scales(np.array([scale(ms[i], cs[i, i]) for i in range(d)]))
-                ms, cs = ms / units.scales, cs / units.scales / units.scales[:, None]
-            m = [Bounded(x) for x in ms]
-            total = expectation(FIELD, terms, m, [[Bounded(x) for x in row] for row in cs], units)
-            values[part], errors[part] = total.value, UNIT * total.units
-    return values, errors
+    if extreme(mean, cov):
+        units = Scales(np.array([scale(m, v) for m, v in zip(mean, np.einsum("ii...->i...", cov), strict=True)]))
+        mean, cov = mean / units.scales, cov / units.scales / units.scales[:, None]
+    total: Bounded = expectation(FIELD, terms, [Bounded(m) for m in mean], [[Bounded(c) for c in row] for row in cov], units)
+    return total
+
+
+def far_from_gates(terms: Sequence[Term], mean: Array, cov: Array) -> Iterator[tuple[NDArray[np.intp], Sequence[Term]]]:
+    """Entries in groups, and the terms for each: a gate that is more than FAR deviations away has one sign, to the last bit."""
+    every = np.arange(mean.shape[1])
+    gates = sorted({g for t in terms for g in t.gates}, key=repr)
+    if not gates or any(t.tilts for t in terms):
+        yield every, terms
+        return
+    gaps = [(mean[i] - float(g.at), np.sqrt(cov[i, i] + float(g.noise))) for i, g in gates]
+    signs = np.array([np.sign(gap) * (np.abs(gap) > FAR * spread) for gap, spread in gaps])
+    if not signs.any():
+        yield every, terms
+        return
+    patterns, which = np.unique(signs, axis=1, return_inverse=True)
+    for k, pattern in enumerate(patterns.T):
+        known = {g: int(s) for g, s in zip(gates, pattern, strict=True) if s}
+        yield np.flatnonzero(which.ravel() == k), settled(terms, known)
 
 
 def extreme(mean: Array, cov: Array) -> bool:

@@ -29,8 +29,8 @@ Entries = NDArray[np.intp]
 
 CHUNK = 2_000_000  # numbers in one array of quadrature nodes
 LARGEST = 4e8  # evaluations of the integrand; beyond, there are better ways
-RELATIVE = 8e-13  # error of a closed form that is accepted
-ABSOLUTE, DIGITS = 1e-14, 1e-8  # or of sqrt(E f^2 E g^2), if these digits of the value are left
+RELATIVE = 2e-13  # error of a closed form that is accepted
+ABSOLUTE, DIGITS = 4e-14, 1e-8  # or of sqrt(E f^2 E g^2), if these digits of the value are left; bounds are wide
 FASTEST = 6.0  # radians that a wave may turn in a standard deviation
 
 
@@ -91,6 +91,9 @@ class Routes:
         value, error = self.closed(x)
         left = np.flatnonzero(~(error <= RELATIVE * np.abs(value)))
         if left.size:
+            value[left], error[left] = self.closed(x.at(left), sort=True)
+            left = left[~(error[left] <= RELATIVE * np.abs(value[left]))]
+        if left.size:
             allowed = np.minimum(ABSOLUTE * self.size(x.at(left)), DIGITS * np.abs(value[left]))
             left = left[~(error[left] <= allowed)]
             left = left[~(np.isfinite(error[left]) & waving(x.at(left)))]
@@ -110,7 +113,7 @@ class Routes:
 
     # ---- closed forms
 
-    def closed(self, x: Integral) -> tuple[Array, Array]:
+    def closed(self, x: Integral, sort: bool = False) -> tuple[Array, Array]:
         """Closed forms with their errors; nan where there is none."""
         none = np.full((2, x.mean.shape[1]), np.nan)
         if not all(p.pieces for p in x.parts):
@@ -119,7 +122,7 @@ class Routes:
         if terms is None:
             return none[0], none[1]
         try:
-            return closed(terms, x.mean, x.cov)
+            return closed(terms, x.mean, x.cov, sort)
         except NotClosed:
             return none[0], none[1]
 
