@@ -105,7 +105,9 @@ class Plan:
                 for p in room.parts.values():
                     p.leaf = p.source
         self._by_slots.clear()
-        mixed = [r for r in self._distinct() if r.heads and not r.whole and not all(p.source for p in r.parts.values())]
+        mixed = [
+            r for r in self._distinct() if r.heads and not r.whole and (r.ones or not all(p.source for p in r.parts.values()))
+        ]
         self.widths = {r.width for r in mixed}
         self.widths |= {
             w for k, t in self.structure.generators.items() if k in self.headed and self.is_explicit(t) and (w := t.width)

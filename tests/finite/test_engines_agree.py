@@ -160,7 +160,13 @@ def across() -> Terms:
     return {"p": p, "ab": mean(q * q[b]), "s": mean(s * s[j]), "qs": mean(q * s), "one": WQ[0] @ (WQ[1] @ x[0])}
 
 
-PROGRAMS = (attention, repeated, near, reuse, residual, shared, rnn, chain, late, laws, rectangular, across)
+def shifted() -> Terms:
+    """Coordinates of Gaussian vectors with a mean, beside their lengths: the constant vector alone is explicit."""
+    x = vector("x", i, mean=0.5)
+    return {"x": x, "xx": mean(x * x[j]), "q": dot(matrix("Q") @ x, matrix("K") @ x[j])}
+
+
+PROGRAMS = (attention, repeated, near, reuse, residual, shared, rnn, chain, late, laws, rectangular, across, shifted)
 
 
 def agree(program: Callable[[], Terms], engine: str, width: int, runs: int = RUNS) -> None:
