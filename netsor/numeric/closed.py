@@ -39,6 +39,10 @@ def closed(terms: Sequence[Term], mean: Array, cov: Array, sort: bool = False) -
                 part = here[start : start + CHUNK] if here.size < n else slice(start, start + CHUNK)
                 total = at_once(left, mean[:, part], cov[..., part])
                 values[part], errors[part] = total.value, UNIT * total.units
+        for i, gate in {g for t in terms for g in t.gates}:
+            errors[(cov[i, i] + float(gate.noise) == 0) & (mean[i] == float(gate.at))] = (
+                np.nan
+            )  # a jump's own value is its function's
     return values, errors
 
 
