@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from netsor import functions
-from netsor.numeric.integral import Integral, Part, Routes
+from netsor.numeric.integral import Integral, Part
 from netsor.numeric.quadrature import Feature
+from netsor.numeric.routes import Routes
 from netsor.ops import ABS, Fn, Piece
 
 MADE = {

@@ -14,9 +14,10 @@ import numpy as np
 from netsor.algebra.known import NotCoordinatewise, factors_of, inputs_of, pieces_of
 from netsor.infinite.coordinates import Coordinates
 from netsor.ir import Term
-from netsor.numeric.integral import Integral, Part, TooLarge
+from netsor.numeric.integral import Integral, Part
 from netsor.numeric.named import Named, extent, union
 from netsor.numeric.quadrature import Feature
+from netsor.numeric.routes import TooLarge
 from netsor.ops import Map
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from netsor.infinite.kernels import kernel
 from netsor.infinite.plan import ScorePlan, generators_below
 from netsor.ir import Term
 from netsor.numeric.demand import instance
-from netsor.numeric.integral import Routes
 from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.joint import Normals, draw_given
 from netsor.numeric.linear import sobol_normals
 from netsor.numeric.named import Named, combine, count
+from netsor.numeric.routes import Routes
 from netsor.numeric.streams import stream
 from netsor.ops import Average, Generator
 from netsor.walks import below

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import netsor
 from netsor import functions
 from netsor.functions import cos, elu, erf, exp, gelu, rbf, relu, sign, sin, step
-from netsor.numeric.integral import Part, Routes
+from netsor.numeric.integral import Part
+from netsor.numeric.routes import Routes
 from netsor.ops import ABS, Fn
 
 # ---------------------------------------------------------------------------------------------------- near perfect correlation
