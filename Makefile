@@ -14,7 +14,7 @@ help:
 	@echo "make lint     ruff check, ruff format --check, mypy --strict"
 	@echo "make format   let ruff rewrite the code"
 	@echo "make nightly  the slow tests"
-	@echo "make bench    time the engines at width n; see benchmarks/README.md"
+	@echo "make bench    time the engines and the expectations; see benchmarks/README.md"
 	@echo "make clean    remove what the other targets wrote, except $(VENV)"
 
 venv: $(READY)
@@ -36,6 +36,7 @@ nightly: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/simulation/bench.py
+	$(BIN)/python benchmarks/expectations/bench.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
