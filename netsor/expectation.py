@@ -28,6 +28,7 @@ from netsor.listing import statement
 from netsor.names import Names
 from netsor.numeric.estimate import Estimate, EstimateArray
 from netsor.numeric.named import Named, named
+from netsor.numeric.routes import Routes
 from netsor.numeric.streams import Rng, seed_of
 from netsor.ops import Fn, Table
 from netsor.rules.input import Prior, unknown, vector
@@ -227,6 +228,7 @@ class Batch(LimitValues):
     ) -> None:
         super().__init__(moments, ScorePlan([], None), no_normals, level, (seed, replicate))
         self.mean, self.cov = mean, cov
+        self.routes = Routes(level, refined=True)
 
     def _value(self, term: Term) -> Named:
         if isinstance(term.op, Prior):
@@ -243,7 +245,7 @@ class Batch(LimitValues):
         return mean_x, mean_y, self.poly(self.moments.expect_poly(parts[0] * parts[1]), over)
 
     def error(self, poly: Poly) -> Named:
-        """A bound of the rounding error of a polynomial in expectations."""
+        """A bound of the error of a polynomial in expectations, from theirs and from rounding."""
         total = named(0.0)
         for m in poly:
             sizes = [np.abs(self.value(s).data) for s in m.scalars]
@@ -319,9 +321,6 @@ class Question:
             if len(values) == 1:
                 error = self.spread(at.error(poly))
                 routes = Counter(at.routes.taken) or Counter(algebra=self.mean.shape[1])
-                if at.integrated:
-                    coarse = Batch(moments, level - 1, seed, 0, self.mean, self.cov)
-                    error = error + np.abs(self.spread(coarse.poly(poly)) - values[0])
                 if at.sampled:
                     replicates = REPLICATES
         stacked = np.stack(values)

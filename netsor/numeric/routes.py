@@ -38,16 +38,20 @@ class TooLarge(Exception):
 
 @dataclass
 class Routes:
-    """Values of integrals at one level of resolution, and the routes that were taken."""
+    """Values of integrals at one level of resolution, and the routes that were taken.
+
+    refined: quadratures are compared with those of the level below, and the difference is added to the error.
+    """
 
     level: int
+    refined: bool = False
 
     def __post_init__(self) -> None:
         self.taken: dict[str, int] = {}
 
     def __call__(self, x: Integral) -> tuple[Array, Array]:
-        """The values, and bounds of the error of those that are closed (0 for the others); infinite where a number is too
-        large for a double, or could be.  Raises: TooLarge."""
+        """The values, and bounds of the error of what is closed in them, and of the rest if `refined`; infinite where a number
+        is too large for a double, or could be.  Raises: TooLarge."""
         with np.errstate(all="ignore"):
             return self.best(x)
 
@@ -65,6 +69,9 @@ class Routes:
         if left.size:
             try:
                 value[left], error[left] = self.quadrature(x.at(left))
+                if self.refined:
+                    coarse, _ = Routes(self.level - 1).quadrature(x.at(left))
+                    error[left] += np.where(coarse == value[left], 0.0, np.abs(coarse - value[left]))  # both may be infinite
             except TooLarge:  # a closed form that is not as good as asked for says how good it is
                 if not np.isfinite(error[left]).all():
                     raise
@@ -248,7 +255,7 @@ class Routes:
             f = product_of(own, {0: u}, part.entries)[0]
             rest = tuple(given_first(p, u[0], part.entries) for p in part.parts if p not in own)
             inner = Integral(rest, 2, mean, cov, tuple(wide(fs, u.shape[1]) for fs in part.features[1:]), np.arange(u.shape[1]))
-            value[e] = total(weights[0], product(f, self(inner)[0]))
+            value[e] = total(weights[0], product(f, Routes(self.level)(inner)[0]))
         return value
 
 
