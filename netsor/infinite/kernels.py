@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsor.algebra.known import NotCoordinatewise, factors_of, inputs_of, pieces_of
+from netsor.infinite.contrasts import members_of
 from netsor.infinite.coordinates import Coordinates
 from netsor.ir import Term
 from netsor.numeric.integral import Integral, Part
@@ -32,8 +33,22 @@ def kernel(at: LimitValues, leaf: Term) -> Named:
         value, at.errors[leaf.family.key] = Leaf(at, leaf).value()
         return value
     except (NotCoordinatewise, TooLarge):
-        at.routes.count("sampled", 1)
-        return by_coordinates(at, leaf)
+        return by_members(at, leaf) or by_coordinates(at, leaf)
+
+
+def by_members(at: LimitValues, leaf: Term) -> Named | None:
+    """The leaf one combination of members after the other, where softmax over few of them is a function of contrasts."""
+    members = members_of(leaf)
+    if members is None:
+        return None
+    try:
+        found = [Leaf(at, x).value() for x in members]
+    except (NotCoordinatewise, TooLarge):
+        return None
+    sizes = [extent(i.plate) for i in leaf.free]
+    value, error = (np.stack(np.broadcast_arrays(*(part.data for part in parts))) for parts in zip(*found, strict=True))
+    at.errors[leaf.family.key] = Named(leaf.free, error.reshape(*sizes, *error.shape[1:]))
+    return Named(leaf.free, value.reshape(*sizes, *value.shape[1:]))
 
 
 def parameters_of(at: LimitValues, x: Term) -> Iterator[Term]:
@@ -166,6 +181,7 @@ def evaluate(x: Term, values: Mapping[Term, np.ndarray]) -> Any:
 
 def by_coordinates(at: LimitValues, leaf: Term) -> Named:
     """The average over coordinates of the limit, drawn by scrambled Sobol points."""
+    at.routes.count("sampled", 1)
     points = POINTS[at.level]
     draw = Coordinates(at, leaf.args, at.kernel_normals(leaf, points))
     value = draw.value(leaf.args[0])

@@ -343,3 +343,29 @@ def moments_in_place_of_cumulants(patch: pytest.MonkeyPatch) -> None:
 def test_a_mutant_is_caught(mutant: Mutant, test: Callable[..., None], args: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
     assert_detects(test, *args)
+
+
+# --------------------------------------------------------------------------------------------- softmax of vectors, contrasts
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_softmax_over_few_vectors_is_integrated(size: int) -> None:
+    """E A_0^2, E A_0 A_1 and E A_0 x_0 of A = softmax_j(x_j): no sampling, to 1e-12, against nodes in independent coordinates."""
+    i = Plate("few", size).index("i")
+    x = vector("x", i, cov=(np.eye(size) + 1) / 2)
+    A = softmax(x, over=i)
+    L = Program("few", m=mean(A * A), k=mean(A * x), y=matrix("W") @ A).limit()
+    z, w = np.polynomial.hermite_e.hermegauss(48)
+    grid = np.stack(np.meshgrid(*[z] * size, indexing="ij"), -1) @ np.linalg.cholesky((np.eye(size) + 1) / 2).T
+    weights = np.prod(np.stack(np.meshgrid(*[w / sqrt(2 * pi)] * size, indexing="ij")), 0)
+    a = np.exp(grid) / np.exp(grid).sum(-1, keepdims=True)
+    squares, products = (np.einsum("...,...i,...j->ij", weights, a, b) for b in (a, grid))
+    for name, expected in (("m", squares.diagonal()), ("k", products.diagonal()), ("y", squares)):
+        found = L.covariance(name) if name == "y" else L.mean(name)
+        assert np.abs(found.value - expected).max() < 1e-9  # Gauss-Hermite, for the poles at distance pi
+        assert found.error.max() < 1e-12
+
+
+def test_softmax_over_many_vectors_is_sampled() -> None:
+    i = Plate("many", 6).index("i")
+    assert (Program("many", m=mean(softmax(vector("x", i), over=i) ** 2)).limit().mean("m").error > 0).all()
