@@ -137,6 +137,7 @@ def test_a_deterministic_limit() -> None:
 
 def test_what_is_not_coupled() -> None:
     """A nonlinear variable, and one whose limit needs averages over coordinates."""
-    x = softmax(matrix("V") @ vector("x", i), over=i)
+    six = Plate("six", 6).index("k")
+    x = softmax(matrix("V") @ vector("x", six), over=six)
     assert coupled_limit(relu(matrix("W") @ vector("h")), width=64, runs=16, rng=0) is None
     assert coupled_limit(matrix("W") @ x[0], width=64, runs=16, rng=0) is None
