@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from weakref import proxy
 
 import numpy as np
 
@@ -42,7 +43,8 @@ class Collapsed(Interpreter):
         super().__init__()
         self.plan, self.moments, self.setting = plan, plan.moments, setting
         self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * shard))
-        self.frames, self.means = Frames(self), Means(self)
+        self.own: Collapsed = proxy(self)  # what belongs to a shard does not keep it: its arrays go when it goes
+        self.frames, self.means = Frames(self.own), Means(self.own)
         self.limit: Interpreter | None = None
         self.buffers: dict[bytes, np.ndarray] = {}
         self._heads: dict[Width, Block] = {}
@@ -89,7 +91,7 @@ class Collapsed(Interpreter):
     def head(self, width: Width) -> Block:
         """The first coordinates."""
         if width not in self._heads:
-            self._heads[width] = Block(self, width, 0, min(self.plan.coordinates, self.size(width)))
+            self._heads[width] = Block(self.own, width, 0, min(self.plan.coordinates, self.size(width)))
         return self._heads[width]
 
     def blocks(self, width: Width, heads: int) -> Iterator[Block]:
@@ -98,7 +100,7 @@ class Collapsed(Interpreter):
         if first and not heads:
             yield self.head(width)
         for k, start in enumerate(range(first, size, self.block), start=1):
-            block = self._blocks.get((width, k)) or Block(self, width, k, min(self.block, size - start))
+            block = self._blocks.get((width, k)) or Block(self.own, width, k, min(self.block, size - start))
             block.streams = streams
             if self.keep:
                 self._blocks[width, k] = block
