@@ -266,7 +266,8 @@ class Plan:
                 drawn += m * known * count({s for s in copies if isinstance(s, Index)}) * first
                 products += m * vectors * (known + vectors)
         widest = max((t.width.at(self.width) for t in self.structure.generators.values() if t.width is not None), default=1)
-        shard = min(4096, max(LEAST, SHARD // max(1, self.explicit_vectors * widest)), max(1, FRAMES // max(1, framed)))
+        most = min(16384, max(4096, 2**21 // widest))  # narrow programs are mostly the work of reading them
+        shard = min(most, max(LEAST, SHARD // max(1, self.explicit_vectors * widest)), max(1, FRAMES // max(1, framed)))
         if self.passes > 1:  # rather kept than drawn again
             shard = min(shard, max(LEAST_KEPT, KEPT // max(1, self.explicit_numbers)))
         return Cost("collapsed", drawn, numbers, products, 20 * len(self.structure.generators), shard)
