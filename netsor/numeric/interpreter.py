@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from netsor.checks import Number
 from netsor.errors import IllFormed, Numerical, located
 from netsor.ir import Index, Size, Slot, Term
 from netsor.numeric.named import Named, combine, contract, count, extent, named, union
-from netsor.ops import Along, Compare, Const, Generator, Map, Offset, Op, Param, Table
+from netsor.ops import Along, Compare, Const, Generator, Growth, Map, Offset, Op, Param, Table
 from netsor.rules.input import Prior
 from netsor.rules.matmul import Sigma2
 from netsor.walks import canonical
@@ -65,6 +66,9 @@ class Interpreter:
         raise NotImplementedError
 
     def checked(self, term: Term, result: Named) -> Named:
+        growth = getattr(getattr(term.op, "fn", None), "growth", None)
+        if isinstance(growth, Growth) and isfinite(growth.low) and isfinite(growth.high):
+            return result  # a bounded function of what is finite
         with np.errstate(all="ignore"):
             finite = np.isfinite(result.data.sum()) or np.isfinite(result.data).all()  # the sum takes no memory
         if not finite:
