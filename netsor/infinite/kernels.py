@@ -14,6 +14,7 @@ import numpy as np
 from netsor.algebra.known import NotCoordinatewise, factors_of, inputs_of, pieces_of
 from netsor.infinite.contrasts import members_of
 from netsor.infinite.coordinates import Coordinates
+from netsor.infinite.laplace import by_laplace
 from netsor.ir import Term
 from netsor.numeric.integral import Integral, Part
 from netsor.numeric.named import Named, extent, union
@@ -33,10 +34,15 @@ def kernel(at: LimitValues, leaf: Term) -> Named:
         value, at.errors[leaf.family.key] = Leaf(at, leaf).value()
         return value
     except (NotCoordinatewise, TooLarge):
-        return by_members(at, leaf) or by_coordinates(at, leaf)
+        pass
+    found = by_members(at, leaf) or by_laplace(at, leaf)
+    if found is None:
+        return by_coordinates(at, leaf)
+    value, at.errors[leaf.family.key] = found
+    return value
 
 
-def by_members(at: LimitValues, leaf: Term) -> Named | None:
+def by_members(at: LimitValues, leaf: Term) -> tuple[Named, Named] | None:
     """The leaf one combination of members after the other, where softmax over few of them is a function of contrasts."""
     members = members_of(leaf)
     if members is None:
@@ -47,8 +53,8 @@ def by_members(at: LimitValues, leaf: Term) -> Named | None:
         return None
     sizes = [extent(i.plate) for i in leaf.free]
     value, error = (np.stack(np.broadcast_arrays(*(part.data for part in parts))) for parts in zip(*found, strict=True))
-    at.errors[leaf.family.key] = Named(leaf.free, error.reshape(*sizes, *error.shape[1:]))
-    return Named(leaf.free, value.reshape(*sizes, *value.shape[1:]))
+    spread = [Named(leaf.free, x.reshape(*sizes, *x.shape[1:])) for x in (value, error)]
+    return spread[0], spread[1]
 
 
 def parameters_of(at: LimitValues, x: Term) -> Iterator[Term]:

@@ -138,6 +138,6 @@ def test_a_deterministic_limit() -> None:
 def test_what_is_not_coupled() -> None:
     """A nonlinear variable, and one whose limit needs averages over coordinates."""
     six = Plate("six", 6).index("k")
-    x = softmax(matrix("V") @ vector("x", six), over=six)
+    x = softmax(matrix("V") @ (vector("x", six) + vector("z")), over=six)
     assert coupled_limit(relu(matrix("W") @ vector("h")), width=64, runs=16, rng=0) is None
     assert coupled_limit(matrix("W") @ x[0], width=64, runs=16, rng=0) is None
