@@ -17,6 +17,7 @@ _HOMES = {
     "netsor.limit": "Limit",
     "netsor.expectation": "expect",
     "netsor.simulation": "simulate",
+    "netsor.loading": "load",
     "netsor.comparison": "Comparison compare",
     "netsor.errors": "IllFormed NetsorError NoRule Numerical OutsideTheorem",
     "netsor.numeric.law": "Mixture PointMass Sampled",

@@ -44,8 +44,9 @@ class Reply(NamedTuple):
 def cli() -> None:
     """Infinite-width limits of neural computations: derived, evaluated, and compared with finite width.
 
-    FILE is a Python file with a function of its own name that returns a Program, or the name of a program that comes
-    with netsor, such as attention.
+    FILE is a .py file with a function of its own name that returns a Program, a .json file written by
+    Program.to_json(), or the name of a program that comes with netsor, such as attention. A .py file is code, and is run:
+    give only files that you trust. A .json file is data, and nothing in it is run.
 
     Exit codes: 0 ok, 1 a comparison failed, 2 usage, 3 outside the theorem, 4 numerical, 130 interrupted.
     """

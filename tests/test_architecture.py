@@ -27,6 +27,7 @@ LAYERS = """
     functions names
     many unroll
     binding
+    data
     listing
     graph symbolic numeric
     infinite finite
@@ -52,7 +53,7 @@ LOCAL = {  # imports of the own package inside functions
 }
 
 ALONE = {  # libraries and the only places for them; types may be named elsewhere
-    "sympy": ["symbolic", "functions.elementwise", "functions.lambdas"],
+    "sympy": ["symbolic", "functions.elementwise", "functions.lambdas", "data"],
     "networkx": ["graph"],
     "matplotlib": ["figures"],
     "numba": ["finite.compiled"],
