@@ -30,10 +30,13 @@ LAYERS = """
     data
     listing
     graph symbolic numeric
+    runs
     infinite finite
+    coupling
+    jobs
     legality
     limit
-    program coupling
+    program
     figures
     simulation comparison loading expectation
     report
@@ -57,13 +60,17 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
     "networkx": ["graph"],
     "matplotlib": ["figures"],
     "numba": ["finite.compiled"],
+    "distributed": ["runs.cluster"],
+    "xarray": ["numeric.draws"],
     "click": ["cli"],
     "rich": ["cli"],
-    "scipy": ["functions", "numeric"],
+    "scipy": ["functions", "numeric", "runs"],
     "numpy": [
         "functions",
         "numeric",
         "infinite",
+        "runs",
+        "jobs",
         "finite",
         "limit",
         "coupling",
