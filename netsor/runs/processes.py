@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
@@ -88,8 +89,6 @@ class Processes(Executor):
                 continue
             settle(future, answer)
         if process is not None:
-            assert process.stdin is not None
-            process.stdin.close()
             self.end(process)
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -112,8 +111,11 @@ class Processes(Executor):
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        process.wait()
+        assert process.stdin is not None
         assert process.stdout is not None
+        with suppress(OSError):  # it reads no more
+            process.stdin.close()
+        process.wait()
         process.stdout.close()
         with self.lock:
             self.running.discard(process)

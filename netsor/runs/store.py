@@ -179,8 +179,11 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 def different(there: Any, here: Any, path: str = "") -> Iterator[tuple[Any, Any, str]]:
     """Where two requests differ."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
-        for key in dict.fromkeys((*here, *there)):
+        for key in sorted(dict.fromkeys((*here, *there)), key=lambda key: key == "program"):  # which differs with the others
             yield from different(there.get(key), here.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        for k, (a, b) in enumerate(zip(there, here, strict=True)):
+            yield from different(a, b, f"{path}[{k}]")
     elif there != here:
         yield there, here, path
 
