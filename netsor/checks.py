@@ -45,6 +45,17 @@ def identifier(name: object, what: str) -> None:
         )
 
 
+def symbolic(symbol: object, what: str) -> None:
+    """A name that formulas print, which may be LaTeX such as \\ell or N_{k}; neither HTML nor a macro with arguments."""
+    if not isinstance(symbol, str) or not re.fullmatch(r"\\?[^\W\d]\w*(_\{\w+\})?'*", symbol):
+        raise IllFormed(
+            "NS309",
+            statement=f"{symbol!r} as the symbol of {what}",
+            hypothesis="a symbol is a name, such as s, N_k, N_{k} or \\ell",
+            repair="choose such a symbol",
+        )
+
+
 def index_error(statement: str, hypothesis: str, repair: str) -> IllFormed:
     return IllFormed("NS302", statement=statement, hypothesis=hypothesis, repair=repair)
 

@@ -44,8 +44,9 @@ class Reply(NamedTuple):
 def cli() -> None:
     """Infinite-width limits of neural computations: derived, evaluated, and compared with finite width.
 
-    FILE is a Python file with a function of its own name that returns a Program, or the name of a program that comes
-    with netsor, such as attention.
+    FILE is a .py file with a function of its own name that returns a Program, a .json file written by
+    Program.to_json(), or the name of a program that comes with netsor, such as attention. A .py file is code, and is run:
+    give only files that you trust. A .json file is data, and nothing in it is run.
 
     Exit codes: 0 ok, 1 a comparison failed, 2 usage, 3 outside the theorem, 4 numerical, 130 interrupted.
     """
@@ -65,8 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         else:
             error.show()
         sys.exit(error.exit_code)
-    except click.Abort:  # Ctrl-C
-        click.echo("interrupted", err=True)
+    except click.Abort as error:  # Ctrl-C
+        notes = getattr(error.__cause__, "__notes__", None) or ["interrupted"]
+        click.echo("\n".join(notes), err=True)
         sys.exit(INTERRUPTED)
 
 
@@ -244,6 +246,25 @@ runs_option = click.option("--runs", type=click.IntRange(2), help="Number of run
 seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 
 
+def workers_option(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --workers and --scheduler, which change no bit of the results."""
+    number = click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that draw.")
+    address = click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers draw, with netsor[dask].")
+    return number(address(run))
+
+
+@contextmanager
+def executing(workers: int, scheduler: str | None) -> Iterator[dict[str, Any]]:
+    """The arguments `workers` and `executor` of a request."""
+    if scheduler is None:
+        yield {"workers": workers}
+        return
+    from netsor.runs import cluster
+
+    with cluster.scheduler(scheduler) as executor:
+        yield {"executor": executor}
+
+
 def loaded(file: str, settings: Mapping[str, str]) -> Program:
     from netsor.loading import load
 
@@ -307,7 +328,13 @@ def evaluate(
 @click.option("--engine", type=click.Choice(ENGINES), help="All draw from one law; without it the one with the least work.")
 @click.option("--fast", is_flag=True, help="Compiled arithmetic, with the extra netsor[fast]: the same draws.")
 @click.option("--explain", is_flag=True, help="Say why the engine was chosen, and how many normals each would draw.")
-@output(".npz")
+@workers_option
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep finished shards in a folder; the same command continues an interrupted run.",
+)
+@output(".npz", ".nc")
 def simulate(
     file: str,
     names: Sequence[str],
@@ -318,6 +345,9 @@ def simulate(
     engine: str | None,
     fast: bool,
     explain: bool,
+    workers: int,
+    scheduler: str | None,
+    keep: Path | None,
     out: Path | None,
 ) -> Iterator[Reply]:
     """Exact draws at finite width: coordinate 0 of each vector, and every scalar."""
@@ -326,7 +356,7 @@ def simulate(
 
     program = loaded(file, settings)
     outputs: dict[str, dict[str, int]] | None = {name: {} for name in names} or None
-    with progress() as advance:
+    with executing(workers, scheduler) as who, progress() as advance:
         draws = simulate(
             program,
             width=width,
@@ -337,6 +367,8 @@ def simulate(
             fast=fast,
             explain=explain,
             progress=lambda done: advance(f"n = {width}", done, runs),
+            out=keep,
+            **who,
         )
     if out:
         files.save_draws(draws, out)
@@ -362,6 +394,7 @@ def simulate(
 @seed_option
 @at_option
 @click.option("--fast", is_flag=True, help="Compiled arithmetic, with the extra netsor[fast]: the same draws.")
+@workers_option
 @output(".png", ".pdf", ".svg")
 def compare(
     file: str,
@@ -372,6 +405,8 @@ def compare(
     seed: int,
     at: Mapping[str, int],
     fast: bool,
+    workers: int,
+    scheduler: str | None,
     out: Path | None,
 ) -> Iterator[Reply]:
     """The law of one entry of NAME (by default the last variable) at each width beside its limit.
@@ -383,8 +418,8 @@ def compare(
 
     program = loaded(file, settings)
     name = name or list(program)[-1]
-    members = tables.entry({name: program[name]}, at)[name]
-    with progress() as advance:
+    members: dict[str, Any] = dict(tables.entry({name: program[name]}, at)[name])
+    with executing(workers, scheduler) as who, progress() as advance:
         comparison = compare(
             program,
             name,
@@ -393,6 +428,7 @@ def compare(
             rng=seed,
             fast=fast,
             progress=lambda n, done, total: advance(f"n = {n}", done, total),
+            **who,
             **members,
         )
     if out:

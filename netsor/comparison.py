@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsor.coupling import coupled_limit
 from netsor.errors import IllFormed, Numerical
 from netsor.figures import densities
-from netsor.finite.laws import engine_of, finite_law, nanoseconds
+from netsor.finite.laws import engine_of, nanoseconds
 from netsor.ir import Term
+from netsor.jobs import LawDrawn
 from netsor.limit import one_member
 from netsor.numeric.draws import checked_count
 from netsor.numeric.estimate import Estimate
@@ -20,6 +21,8 @@ from netsor.numeric.law import Law, Mixture, noise_floor
 from netsor.numeric.statistics import kl_coupled
 from netsor.numeric.streams import Rng, seed_of
 from netsor.program import Program
+from netsor.runs.pool import pool
+from netsor.runs.run import How
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,6 +101,8 @@ def compare(
     rng: Rng = 0,
     fast: bool = False,
     progress: Callable[[int, int, int], None] | None = None,
+    workers: int = 1,
+    executor: Executor | None = None,
     **members: int,
 ) -> Comparison:
     """The law of one number at each width against its limit: `compare(P, "y", i=0, widths=[16, 64, 256])`.
@@ -105,6 +110,7 @@ def compare(
     program: a Program, or a function of the width that gives one. runs: the same for every width; None spends about the
     same time on each. fast: compiled arithmetic at width n, as for `simulate`. The last Gaussian source is integrated out
     on both sides, so distances are between mixtures; for KL the limit is driven by the normals of width n, where that can be.
+    workers, executor: as for `simulate`; they draw what is at width n, and change no bit.
     Random: width n and the limit use different streams of `rng`.
     """
     widths = sorted({checked_count("a width", n) for n in widths})
@@ -115,23 +121,32 @@ def compare(
     laws: dict[int, Law] = {}
     table = []
     floor = {}
-    for k, n in enumerate(widths):
-        term = one_member(name, at(n)[name], members)
-        drawn = checked_count("runs", runs) if runs is not None else affordable(term, n)
-        seed = np.random.SeedSequence(seed_of(rng).entropy, spawn_key=(k,))
-        tick = None if progress is None else (lambda c, n=n, drawn=drawn: progress(n, c, drawn))
-        laws[n] = finite_law(term, width=n, runs=drawn, rng=seed, fast=fast, progress=tick)
-        table.append({"n": n, "runs": drawn, **row(laws[n], limit)})
-        floor[n] = noise_floor(laws[n], limit)
-        if table[-1]["kl"] is not None and (driven := coupled_limit(term, width=n, runs=drawn, rng=seed)) is not None:
-            same = laws[n]
-            if engine_of(term, n, drawn) != "collapsed":
-                same = finite_law(term, width=n, runs=drawn, rng=seed, engine="collapsed", fast=fast)
-            known = same.shape == (1, 1) or driven.shape == (1, 1)  # a law that is known exactly has no noise
-            if not known and same.variances.all() and driven.variances.all():
-                table[-1]["kl"], floor[n]["kl"] = kl_coupled(same, driven)
+    with pool(workers, executor) as (runner, _):
+        for k, n in enumerate(widths):
+            term = one_member(name, at(n)[name], members)
+            drawn = checked_count("runs", runs, 2) if runs is not None else affordable(term, n)
+            seed = np.random.SeedSequence(seed_of(rng).entropy, spawn_key=(k,))
+            tick = None if progress is None else (lambda c, n=n, drawn=drawn: progress(n, c, drawn))
+            job = LawDrawn(name, term, checked_count("width", n), drawn, seed, fast=fast)
+            laws[n] = finite(job, How(executor=runner, progress=tick))
+            table.append({"n": n, "runs": drawn, **row(laws[n], limit)})
+            floor[n] = noise_floor(laws[n], limit)
+            driven = replace(job, driven=True).law(How(executor=runner)) if table[-1]["kl"] is not None else None
+            if isinstance(driven, Mixture):
+                same = laws[n]
+                if engine_of(term, n, drawn) != "collapsed":
+                    same = finite(replace(job, engine="collapsed"), How(executor=runner))
+                known = same.shape == (1, 1) or driven.shape == (1, 1)  # a law that is known exactly has no noise
+                if not known and same.variances.all() and driven.variances.all():
+                    table[-1]["kl"], floor[n]["kl"] = kl_coupled(same, driven)
     label = f"{name}[{', '.join(f'{i}={m}' for i, m in members.items())}]" if members else name
     return Comparison(label, limit, laws, table, floor)
+
+
+def finite(job: LawDrawn, how: How) -> Law:
+    law = job.law(how)
+    assert law is not None  # only a driven law may not exist
+    return law
 
 
 def row(law: Law, limit: Law) -> dict[str, Any]:

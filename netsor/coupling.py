@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from netsor.algebra.moments import Moments
-from netsor.finite.laws import driven_law
+from netsor.finite.laws import Batches, driven_batches
 from netsor.infinite.plan import ScorePlan
 from netsor.infinite.values import LimitValues
 from netsor.ir import Term
@@ -15,7 +15,7 @@ from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.joint import Normals
 from netsor.numeric.law import Mixture
 from netsor.numeric.named import Named
-from netsor.numeric.streams import Rng
+from netsor.numeric.streams import Rng, seed_of
 
 FINEST = 2  # level of quadratures
 
@@ -26,10 +26,19 @@ def coupled_limit(term: Term, *, width: int, runs: int, rng: Rng) -> Mixture | N
     None where the law is no mixture, where coordinates of vectors that pass a nonlinearity are asked for, or where the
     limit has expectations that are averages themselves.
     """
+    batches, seed = coupled_batches(term, width, runs), seed_of(rng)
+    if batches is None:
+        return None
     try:
-        return driven_law(term, width=width, runs=runs, rng=rng, limit=GivenScores)
+        law = batches.law([batches.draw(seed, k) for k in range(batches.count)])
     except Sampled:
         return None
+    return law if isinstance(law, Mixture) else None
+
+
+def coupled_batches(term: Term, width: int, runs: int) -> Batches | None:
+    """The draws of `coupled_limit`, batch by batch; drawing raises Sampled where there is no such law."""
+    return driven_batches(term, width, runs, GivenScores)
 
 
 class Sampled(Exception):

@@ -27,6 +27,7 @@ TITLES = {
     "NS309": "not a term of the right kind",
     "NS310": "the program file cannot be used",
     "NS311": "no such variable or option",
+    "NS312": "the run cannot go on",
     "NS401": "the tolerance was not reached",
     "NS402": "numbers outside their domain",
     "NS403": "the request is too large",
@@ -88,7 +89,7 @@ def caller() -> tuple[str, int] | None:
         module = frame.f_globals.get("__name__", "")
         if module == "netsor.cli":
             return None
-        if not module.startswith(("netsor.", "functools")) or module.startswith("netsor.programs"):
+        if not module.startswith(("netsor.", "functools", "contextlib")) or module.startswith("netsor.programs"):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return None

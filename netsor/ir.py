@@ -17,7 +17,7 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any, TypeAlias
 
-from netsor.checks import identifier, index_error, number, whole
+from netsor.checks import identifier, index_error, number, symbolic, whole
 from netsor.errors import IllFormed, NoRule, caller
 from netsor.ops import (
     ABS,
@@ -58,6 +58,8 @@ class Plate:
 
     def __post_init__(self) -> None:
         identifier(self.name, "a plate")
+        if self.symbol is not None:
+            symbolic(self.symbol, "the size of a plate")
         if self.extent is None:
             return
         if getattr(self.extent, "is_infinite", False) or (isinstance(self.extent, float) and self.extent == float("inf")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
+from concurrent.futures import Executor
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +17,18 @@ from netsor.errors import IllFormed, Numerical
 from netsor.infinite.averages import average
 from netsor.infinite.engine import DEFAULT_RUNS, Engine, Sampling
 from netsor.infinite.laws import law_of
-from netsor.infinite.sample import sample
 from netsor.infinite.values import LimitValues
 from netsor.ir import Term, postorder
+from netsor.jobs import Sampled
 from netsor.legality import Legality
-from netsor.numeric.draws import Draws, at_members, checked_count, requested
+from netsor.numeric.draws import Draws, at_members, checked_count
 from netsor.numeric.estimate import EstimateArray
 from netsor.numeric.law import Law
 from netsor.numeric.named import Named, combine, extent
 from netsor.numeric.streams import Rng, seed_of
 from netsor.ops import Param
 from netsor.rules.matmul import MatMul
+from netsor.runs.run import How, results
 from netsor.symbolic.derive import Derivation
 from netsor.symbolic.variable import Expand, Variable
 
@@ -172,16 +174,25 @@ class Limit:
                 )
             runs *= 2
 
-    def sample(self, runs: int, *, coordinates: int = 1, names: list[str] | None = None, rng: Rng = None) -> Draws:
+    def sample(
+        self,
+        runs: int,
+        *,
+        coordinates: int = 1,
+        names: list[str] | None = None,
+        rng: Rng = None,
+        workers: int = 1,
+        executor: Executor | None = None,
+    ) -> Draws:
         """Joint draws of the limit: scores of a run, and coordinates that are independent given them.
 
+        workers, executor: as for `simulate`; they change no bit.
         Shapes: (indices, runs, coordinates) for a vector, (indices, runs) for a scalar.
-        Random: scores and coordinates, from `rng`.
+        Random: scores and coordinates, from `rng`, in blocks that the request fixes.
         """
-        chosen = {n: self.variables[self.known(n)] for n in (names or list(self.variables))}
-        outputs = requested(chosen, None, coordinates)
-        blocks = [arrays for _, arrays in sample(self.moments, outputs, checked_count("runs", runs), seed_of(rng))]
-        return Draws.joined(f"{self.name}: the limit, {runs} runs", outputs, blocks)
+        spec = {self.known(n): {"coordinates": coordinates} for n in (names or list(self.variables))}
+        job = Sampled(self.name, self.variables, spec, checked_count("runs", runs), seed_of(rng))
+        return Draws.joined(f"{self.name}: the limit, {runs} runs", job.outputs, list(results(job, How(workers, executor))))
 
     # ---- helpers
 

@@ -1,4 +1,4 @@
-"""A program from a file: code is run, settings are read as values and never evaluated."""
+"""A program from a file: a .py file is code and is run, a .json file is data and never is; settings are values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from fractions import Fraction
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import Parameter, signature
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from netsor import functions
+from netsor.data.tree import BYTES
 from netsor.errors import IllFormed, NetsorError
 from netsor.ir import Function
 from netsor.program import Program
 
 
-def load(path: str | Path, settings: Mapping[str, str]) -> Program:
-    """The program of a file: what the function named like the file returns, else the only Program in the file.
+def load(path: str | Path, settings: Mapping[str, str] = MappingProxyType({})) -> Program:
+    """The program of a file. Of a .py file, which is code and is run: what the function named like the file returns, else
+    the only Program in it. Of a .json file, which is data (`Program.to_json`): nothing in it is run.
 
     Settings are keyword arguments of the function as text, `{"tokens": "8", "phi": "clip(1)"}`; those that it does not
     have bind plates and parameters that are still open. A file that does not exist is looked for among the programs
@@ -31,6 +33,8 @@ def load(path: str | Path, settings: Mapping[str, str]) -> Program:
     """
     file = find(Path(path))
     values = {key: value_of(key, text) for key, text in settings.items()}
+    if file.suffix == ".json":
+        return bound(data_of(file), values, [])
     module = execute(file)
     build = vars(module).get(name_of(file))
     if not callable(build) or getattr(build, "__module__", "").startswith("netsor."):  # relu.py imports relu
@@ -54,8 +58,8 @@ def shipped(folder: str) -> Path:
 
 
 def find(path: Path) -> Path:
-    """The file meant: the path, with or without .py, or a program of that name that comes with netsor."""
-    if found := next((p for p in (path, Path(f"{path}.py")) if p.is_file()), None):
+    """The file meant: the path, with or without .py or .json, or a program of that name that comes with netsor."""
+    if found := next((p for p in (path, Path(f"{path}.py"), Path(f"{path}.json")) if p.is_file()), None):
         return found
     known = {file.stem: file for file in sorted(shipped("programs").glob("*.py"))}
     if path.parent.name in ("", "programs") and path.suffix in ("", ".py") and path.stem in known:
@@ -67,10 +71,25 @@ def find(path: Path) -> Path:
     )
 
 
+def data_of(file: Path) -> Program:
+    """The program of a .json file.  Raises: NS310."""
+    try:
+        if file.stat().st_size > 4 * BYTES:
+            raise unusable(str(file), f"the file has more than {4 * BYTES} bytes", "store large arrays elsewhere")
+        text = file.read_text(encoding="utf-8")
+    except (ValueError, OSError) as error:
+        raise unusable(str(file), f"the file cannot be read: {error}", "write it with program.to_json()") from error
+    return Program.from_json(text, str(file))
+
+
 def execute(file: Path) -> ModuleType:
     """The module of the file. It is known to sys.modules by its path, a name that no import statement can mean."""
     if file.suffix != ".py":
-        raise unusable(str(file), "a program file is Python code, and its name ends in .py", "define a Program in a .py file")
+        raise unusable(
+            str(file),
+            "a program file is Python code, and its name ends in .py, or data, and its name ends in .json",
+            "define a Program in a .py file",
+        )
     spec = spec_from_file_location(str(file.resolve()), file)
     assert spec is not None  # .py files have a loader
     module = module_from_spec(spec)

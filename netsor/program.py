@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from netsor import graph, listing
 from netsor.binding import bind
 from netsor.checks import identifier
+from netsor.data.read import variables_of
+from netsor.data.write import text_of
 from netsor.errors import IllFormed, located
 from netsor.ir import Family, Plate, Term, postorder
 from netsor.legality import Diagnostic, Legality
@@ -81,6 +83,24 @@ class Program(Mapping[str, Term]):
 
     def _repr_html_(self) -> str:
         return listing.html(self.name, self._variables)
+
+    # ---- as data
+
+    def to_json(self) -> str:
+        """The program as JSON text, one record a line; see docs/runs.md.
+
+        Raises: NS310 for a function or a law that is Python code, by its name.
+        """
+        return text_of(self.name, self._variables)
+
+    @classmethod
+    def from_json(cls, text: str, source: str = "JSON") -> Program:
+        """The program of a text of `to_json`. Nothing in the text is executed.
+
+        source: what messages call the text.  Raises: NS310 with the place for what is no program; errors of the rules.
+        """
+        name, variables = variables_of(text, source)
+        return cls(name, **variables)
 
     # ---- other programs
 

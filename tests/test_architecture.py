@@ -27,12 +27,16 @@ LAYERS = """
     functions names
     many unroll
     binding
+    data
     listing
     graph symbolic numeric
+    runs
     infinite finite
+    coupling
+    jobs
     legality
     limit
-    program coupling
+    program
     figures
     simulation comparison loading expectation
     report
@@ -52,17 +56,21 @@ LOCAL = {  # imports of the own package inside functions
 }
 
 ALONE = {  # libraries and the only places for them; types may be named elsewhere
-    "sympy": ["symbolic", "functions.elementwise", "functions.lambdas"],
+    "sympy": ["symbolic", "functions.elementwise", "functions.lambdas", "data"],
     "networkx": ["graph"],
     "matplotlib": ["figures"],
     "numba": ["finite.compiled"],
+    "distributed": ["runs.cluster"],
+    "xarray": ["numeric.draws"],
     "click": ["cli"],
     "rich": ["cli"],
-    "scipy": ["functions", "numeric"],
+    "scipy": ["functions", "numeric", "runs"],
     "numpy": [
         "functions",
         "numeric",
         "infinite",
+        "runs",
+        "jobs",
         "finite",
         "limit",
         "coupling",

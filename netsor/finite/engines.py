@@ -15,9 +15,10 @@ from netsor.finite.cost import Cost
 from netsor.finite.dense import MEMORY, Dense, check_memory, memory
 from netsor.finite.lazy import Lazy
 from netsor.finite.rooms import Plan
-from netsor.finite.shards import Setting, cut
+from netsor.finite.shards import Setting
 from netsor.ir import Term
 from netsor.numeric.interpreter import Interpreter
+from netsor.numeric.streams import piece, pieces
 
 ROOM = 4_000_000
 ENGINES = ("dense", "lazy", "collapsed")
@@ -45,11 +46,23 @@ class Choice:
         reason = "as asked" if self.asked else "the least work by the cost model"
         return "\n".join([f"engine {self.engine}: {reason}", *(f"  {c}" for c in self.costs)])
 
+    def count(self, runs: int) -> int:
+        """How many shards there are."""
+        return pieces(runs, self.cost.shard)
+
+    def size(self, runs: int, shard: int) -> int:
+        """How many runs the shard has."""
+        return piece(runs, self.cost.shard, shard)
+
+    def shard(self, width: int, runs: int, seed: np.random.SeedSequence, shard: int, first: int = 0) -> Interpreter:
+        """The interpreter of one shard."""
+        np.empty(ROOM)  # untouched, and free at once: from then on glibc keeps freed memory of this size for the next shard
+        return self.build(Setting(width, self.size(runs, shard), seed, first + shard, self.arithmetic))
+
     def shards(self, width: int, runs: int, seed: np.random.SeedSequence, first: int = 0) -> Iterator[tuple[int, Interpreter]]:
         """(runs of it, its interpreter), in order."""
-        np.empty(ROOM)  # untouched, and free at once: from then on glibc keeps freed memory of this size for the next shard
-        for shard, some in cut(runs, self.cost.shard):
-            yield some, self.build(Setting(width, some, seed, first + shard, self.arithmetic))
+        for k in range(self.count(runs)):
+            yield self.size(runs, k), self.shard(width, runs, seed, k, first)
 
 
 def choose(

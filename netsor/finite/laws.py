@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,14 +47,17 @@ def finite_law(
     """
     checked_count("width", width)
     checked_count("runs", runs, 2)
+    batches, seed = finite_batches(term, width, runs, engine, fast), seed_of(rng)
+    return batches.law([batches.draw(seed, k, progress) for k in range(batches.count)])
+
+
+def finite_batches(term: Term, width: int, runs: int, engine: str | None, fast: bool) -> Batches:
+    """The draws of `finite_law`, batch by batch."""
     conditioned = Conditioned.of(term)
-    choice = conditioned.choice(width, max(1, runs // BATCHES), engine, fast)
-    return conditioned.law(choice, width, runs, rng, progress)
+    return Batches(conditioned, conditioned.choice(width, max(1, runs // BATCHES), engine, fast), width, runs)
 
 
-def driven_law(
-    term: Term, *, width: int, runs: int, rng: Rng, limit: Callable[[Moments, Interpreter], Interpreter]
-) -> Mixture | None:
+def driven_batches(term: Term, width: int, runs: int, limit: Callable[[Moments, Interpreter], Interpreter]) -> Batches | None:
     """The law at a width 2^30 times as large, replicate by replicate driven by the normals of `finite_law` in the collapsed
     engine: the limit to nine digits. None where the law is no mixture, or where coordinates of vectors that pass a
     nonlinearity are asked for.
@@ -74,9 +77,7 @@ def driven_law(
         return at
 
     size = max(1, runs // BATCHES)
-    choice = replace(conditioned.choice(width, size, "collapsed"), build=build)
-    law = conditioned.law(choice, wide, runs, rng)
-    return law if isinstance(law, Mixture) else None
+    return Batches(conditioned, replace(conditioned.choice(width, size, "collapsed"), build=build), wide, runs)
 
 
 def nanoseconds(term: Term, width: int) -> float:
@@ -112,16 +113,6 @@ class Conditioned:
     def roots(self) -> list[Term]:
         return [t for p in (self.mean, self.variance) for m in p for t in (*m.scalars, *m.atoms)]
 
-    def law(self, choice: Choice, width: int, runs: int, rng: Rng, progress: Callable[[int], None] | None = None) -> Law:
-        """Batches of runs from the engine that is chosen."""
-        size, seed = max(1, runs // BATCHES), seed_of(rng)
-        pieces = [self.values(choice.shards(width, size, seed, k * 2**20), progress) for k in range(min(BATCHES, runs))]
-        means = np.stack([m for m, _ in pieces])
-        if not self.integrated:
-            return Sampled(means) if np.ptp(means) > 0 else PointMass(float(means.flat[0]))
-        variances = np.stack([v for _, v in pieces])
-        return Mixture(means, variances) if variances.any() else Sampled(means)
-
     def values(
         self, shards: Iterator[tuple[int, Interpreter]], progress: Callable[[int], None] | None
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -133,6 +124,39 @@ class Conditioned:
             if progress is not None:
                 progress(count)
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The runs of a law in equal batches, which can be drawn in any order."""
+
+    conditioned: Conditioned
+    choice: Choice
+    width: int
+    runs: int
+
+    @property
+    def count(self) -> int:
+        return min(BATCHES, self.runs)
+
+    @property
+    def size(self) -> int:
+        """Runs of a batch."""
+        return max(1, self.runs // BATCHES)
+
+    def draw(
+        self, seed: np.random.SeedSequence, k: int, progress: Callable[[int], None] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of batch k, from shards of its own."""
+        return self.conditioned.values(self.choice.shards(self.width, self.size, seed, k * 2**20), progress)
+
+    def law(self, pieces: Sequence[tuple[np.ndarray, np.ndarray]]) -> Law:
+        """The law of all batches, in order."""
+        means = np.stack([m for m, _ in pieces])
+        if not self.conditioned.integrated:
+            return Sampled(means) if np.ptp(means) > 0 else PointMass(float(means.flat[0]))
+        variances = np.stack([v for _, v in pieces])
+        return Mixture(means, variances) if variances.any() else Sampled(means)
 
 
 def scalar_or_atom(term: Term) -> Poly:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,9 +33,3 @@ def live(roots: Sequence[Term]) -> int:
     """How many vectors a run holds, at most."""
     patterns = demanded(roots, lambda t: t.width is not None, lambda t: t.args)
     return max(1, sum(count(t.free) for t in patterns))
-
-
-def cut(runs: int, size: int) -> Iterator[tuple[int, int]]:
-    """(shard, runs of it), in order."""
-    for k, start in enumerate(range(0, runs, size)):
-        yield k, min(size, runs - start)

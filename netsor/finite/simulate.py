@@ -24,8 +24,21 @@ class Simulation:
 
     def shards(self, rng: Rng) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """Shards (runs of it, arrays), in order. The same request gives the same bits, however it is scheduled."""
-        for size, at in self.choice.shards(self.width, self.runs, seed_of(rng)):
-            yield size, {name: o.array(at.value(o.term), size, most(o, self.width)) for name, o in self.outputs.items()}
+        seed = seed_of(rng)
+        for k in range(self.count):
+            yield self.shard(seed, k)
+
+    @property
+    def count(self) -> int:
+        return self.choice.count(self.runs)
+
+    def size(self, k: int) -> int:
+        return self.choice.size(self.runs, k)
+
+    def shard(self, seed: np.random.SeedSequence, k: int) -> tuple[int, dict[str, np.ndarray]]:
+        """One shard: runs of it, arrays."""
+        size, at = self.size(k), self.choice.shard(self.width, self.runs, seed, k)
+        return size, {name: o.array(at.value(o.term), size, most(o, self.width)) for name, o in self.outputs.items()}
 
 
 def simulation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,23 @@ from netsor.ir import Function
 from netsor.ops import Growth
 
 
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A sympy Lambda as the expression of a function; unlike code it can be written down as data."""
+
+    function: Any
+
+    def __call__(self, sp: Any, *args: Any) -> Any:
+        return self.function(*args)
+
+
 def elementwise(
     f: Callable[..., Any],
     *,
     name: str | None = None,
     kinks: Sequence[float] = (),
     jumps: Sequence[float] = (),
-    growth: str | int | None = None,
+    growth: str | int | Growth | None = None,
 ) -> Function:
     """f applied coordinate by coordinate; f is a sympy Lambda or a function of numpy arrays.
 
@@ -37,11 +48,11 @@ def elementwise(
             hypothesis="a nonlinearity is a sympy Lambda or a function of arrays; text is never evaluated",
             repair="elementwise(numpy.arctan), or elementwise(sympy.Lambda(t, sympy.atan(t)))",
         )
-    said = Growth(tame=False, trusted=True) if growth is None else growth_of(growth)
+    said = growth if isinstance(growth, Growth) else Growth(tame=False, trusted=True) if growth is None else growth_of(growth)
     variables = getattr(f, "variables", None)
     expression = getattr(f, "expr", None)
     grows: Growth | Callable[..., Any] = said
-    sympy_of = None
+    sympy_of: Formula | None = None
     if variables is not None and expression is not None:
         import sympy
 
@@ -49,8 +60,7 @@ def elementwise(
 
         arity: int | None = len(variables)
         evaluate = sympy.lambdify(list(variables), expression, "numpy")
-        symbolic = f
-        sympy_of = lambda sp, *args: symbolic(*args)  # noqa: E731
+        sympy_of = Formula(f)
         name = name or "f"
         if growth is None and lambdas.known(variables, expression):
             grows = lambdas.growing(variables, expression)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsor.errors import IllFormed
 from netsor.ir import Member, Slot, Term
 from netsor.numeric.named import Named
+
+if TYPE_CHECKING:
+    import xarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,28 @@ class Draws(Mapping[str, np.ndarray]):
         width = max(map(len, self.arrays), default=0)
         shown = [f"  {n:<{width}}  ({', '.join(self.dims[n])}) {a.shape}" for n, a in self.arrays.items()]
         return "\n".join([self.title, *shown])
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The draws as an xarray.Dataset, with the extra `data`; `.to_netcdf("y.nc")` of it writes netCDF.
+
+        A coordinate labels the axes of vectors by variable, since each may have another number.  Raises: NS311.
+        """
+        try:
+            import xarray
+        except ImportError as error:
+            raise IllFormed(
+                "NS311",
+                statement=f"to_xarray(): {error}",
+                hypothesis="labelled arrays need the optional library xarray",
+                repair="pip install 'netsor[data]'",
+            ) from None
+        lengths: dict[str, set[int]] = {}
+        for name, array in self.items():
+            for dim, size in zip(self.dims[name], array.shape, strict=True):
+                lengths.setdefault(dim, set()).add(size)
+        axes = {n: [d if len(lengths[d]) == 1 else f"{d}_{n}" for d in self.dims[n]] for n in self}
+        data = {n: (axes[n], array) for n, array in self.items()}
+        return xarray.Dataset(data, attrs={"title": self.title, "how": self.how})
 
     @classmethod
     def joined(

@@ -34,3 +34,13 @@ def stream(seed: np.random.SeedSequence, *names: object) -> np.random.Generator:
     words = tuple(int.from_bytes(digest[k : k + 4], "big") for k in range(0, 16, 4))
     child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *words))
     return np.random.Generator(np.random.SFC64(child))
+
+
+def pieces(whole: int, size: int) -> int:
+    """How many pieces of at most `size` make the whole."""
+    return -(-whole // size)
+
+
+def piece(whole: int, size: int, k: int) -> int:
+    """The size of piece k; the last one is what is left."""
+    return min(size, whole - k * size)

@@ -25,7 +25,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def save_draws(draws: Draws, path: Path) -> None:
-    """An .npz with each array under its name and the names of its axes under `name.dims`; numpy.load reads it."""
+    """An .npz with each array under its name and the names of its axes under `name.dims`; numpy.load reads it.
+
+    A path that ends in .nc becomes netCDF, with the extra `data`.
+    """
+    if path.suffix == ".nc":
+        with replacing(path) as temporary:
+            draws.to_xarray().to_netcdf(temporary)
+        return
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in draws.items():
             for key, value in ((name, array), (f"{name}.dims", np.array(draws.dims[name]))):
