@@ -35,6 +35,7 @@ LAYERS = """
     program coupling
     figures
     simulation comparison loading expectation
+    testing
     report
     cli
 """
@@ -58,7 +59,8 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
     "numba": ["finite.compiled"],
     "click": ["cli"],
     "rich": ["cli"],
-    "scipy": ["functions", "numeric"],
+    "hypothesis": ["testing.strategies", "testing.drafts", "testing.illegal"],
+    "scipy": ["functions", "numeric", "testing"],
     "numpy": [
         "functions",
         "numeric",
@@ -71,6 +73,7 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
         "comparison",
         "expectation",
         "report",
+        "testing",
     ],
 }
 
