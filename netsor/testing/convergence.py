@@ -9,7 +9,7 @@ E[psi | p°]^2 is psi times psi of a second coordinate, so that no integral of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,8 @@ from netsor.algebra.pivots import is_score
 from netsor.errors import IllFormed
 from netsor.functions import cos, tanh
 from netsor.ir import Member, Term, postorder
-from netsor.limit import Limit
 from netsor.numeric.draws import checked_count
+from netsor.numeric.estimate import EstimateArray
 from netsor.numeric.named import extent
 from netsor.numeric.streams import Rng, seed_of, stream
 from netsor.program import Program
@@ -128,26 +128,23 @@ class Plan:
         self.limit = program.limit()
         self.random = stream(seed, "functions")
         roots = {n: program[n] for n in names}
-        self.scalars = self.members({n: t for n, t in roots.items() if t.width is None} | scores_below(roots, program))
+        self.whole = {n: t for n, t in roots.items() if t.width is None} | scores_below(roots, program)
+        self.places: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.scalars = self.members(self.whole)
         entries = self.members({n: t for n, t in roots.items() if t.width is not None}, most=4 * FUNCTIONS)
         self.entries = dict(list(entries.items())[:ENTRIES])
         self.psi = self.functions(list(entries.values())) if entries else {}
 
     def members(self, terms: dict[str, Term], most: int = SCALARS) -> dict[str, Term]:
         """Single entries, at most so many, in random order, every variable in turn."""
-        turns: dict[str, list[Term]] = {}
+        order: list[tuple[int, str, tuple[int, ...]]] = []
         for n, t in terms.items():
             sizes = [extent(i.plate) for i in t.free]
             chosen = self.random.permutation(int(np.prod(sizes)))[:most]
-            turns[n] = [
-                t.at({i: Member(i.plate, int(k)) for i, k in zip(t.free, np.unravel_index(flat, sizes), strict=True)})
-                if sizes
-                else t
-                for flat in chosen
-            ]
-        order = [(k, n) for n in turns for k in range(len(turns[n]))]
-        order.sort(key=lambda at: at[0])
-        return {f"{n}_{k}": turns[n][k] for k, n in order[:most]}
+            order += [(k, n, tuple(int(m) for m in np.unravel_index(flat, sizes))) for k, flat in enumerate(chosen)]
+        order.sort(key=lambda entry: entry[0])
+        self.places |= {f"{n}_{k}": (n, members) for k, n, members in order[:most]}
+        return {f"{n}_{k}": at_members(terms[n], members) for k, n, members in order[:most]}
 
     def functions(self, entries: Sequence[Term]) -> dict[str, Term]:
         """Cosines and tanh of entries in units of their spread: alone in turn, then of two."""
@@ -192,7 +189,7 @@ class Plan:
         if moving:
             every = waves(scale, 6 * FREQUENCIES, child(seed, 2))
             out.append(table.extrapolated("scores", [features(x, every) for x in p], features(p_limit[PILOT:], every)))
-        out += self.covariances(table, at, moving, limit, seed)
+        out += self.covariances(table, at, moving, seed)
         if self.psi:
             out.append(self.averages(table, at, p, drawn, p_limit, w))
         if self.entries:
@@ -201,13 +198,13 @@ class Plan:
             out.append(table.extrapolated("coordinates", [features(x, w) for x in sides[:-1]], features(sides[-1][PILOT:], w)))
         if still:
             constant = np.array([columns[n].mean() for n in still])
-            errors = [stack(d, still, runs) - constant for d in at]
+            errors = [np.round((stack(d, still, runs) - constant) / (1 + np.abs(constant)), 12) for d in at]
             out.append(table.extrapolated("constants", errors, None))
             out.append(table.slower([e**2 for e in errors]))
         return out
 
     def covariances(
-        self, table: Table, at: Sequence[object], moving: Sequence[str], limit: Limit, seed: np.random.SeedSequence
+        self, table: Table, at: Sequence[Mapping[str, Array]], moving: Sequence[str], seed: np.random.SeedSequence
     ) -> list[Test]:
         """Second moments of scores beside the covariance that is derived; scores that have a score below apart."""
         own = [n for n in moving if is_score(self.scalars[n])]
@@ -217,25 +214,40 @@ class Plan:
             if not names:
                 continue
             pairs = [(names[i], names[j]) for i in range(len(names)) for j in range(i + 1)]
-            derived = [limit.covariance(a, b, rng=child(seed, 4)) for a, b in pairs]
-            value, error = (np.array([float(getattr(d, k)) for d in derived]) for k in ("value", "error"))
+            whole = Program("scores", **{n: self.whole[n] for n in {self.places[k][0]: 0 for k in names}}).limit()
+            derived = {(a, b): whole.covariance(a, b, rng=child(seed, 4)) for a in whole for b in whole}
+            value, error = np.array([self.entry(derived, *pair) for pair in pairs]).T
             sides = [products(stack(d, names, table.runs)) - value for d in at]
             out.append(table.extrapolated(title, sides, None, powers, error))
         return out
 
-    def averages(self, table: Table, at: Sequence[object], p: Sequence[Array], drawn: object, p_limit: Array, w: Array) -> Test:
+    def entry(self, derived: Mapping[tuple[str, str], EstimateArray], a: str, b: str) -> tuple[float, float]:
+        """A covariance and its error."""
+        (n, i), (m, j) = self.places[a], self.places[b]
+        found = derived[n, m]
+        return float(found.value[(*i, *j)]), float(found.error[(*i, *j)])
+
+    def averages(
+        self,
+        table: Table,
+        at: Sequence[Mapping[str, Array]],
+        p: Sequence[Array],
+        drawn: Mapping[str, Array],
+        p_limit: Array,
+        w: Array,
+    ) -> Test:
         """m, m m' and m f(p), all measured from the means of the pilot. Two halves of the coordinates stand for one m."""
-        values = np.stack([np.asarray(drawn[n]) for n in self.psi], axis=-1)  # type: ignore[index]
+        values = np.stack([np.asarray(drawn[n]) for n in self.psi], axis=-1)
         first, second = values[:, 0::2].mean(1), values[:, 1::2].mean(1)
         centre = (first[:PILOT].mean(0) + second[:PILOT].mean(0)) / 2
         waves_limit = features(p_limit, w) if w.size else np.zeros((len(p_limit), 0))
         middle = waves_limit[:PILOT].mean(0)
         sides = []
         for d, x in zip(at, p, strict=True):
-            m = stack(d, list(self.psi), table.runs) - centre
+            m = np.round(stack(d, list(self.psi), table.runs) - centre, 12)
             f = (features(x, w) if w.size else np.zeros((len(x), 0))) - middle
             sides.append(np.concatenate([m, products(m), crossed(m, f)], axis=1))
-        a, b = first[PILOT:] - centre, second[PILOT:] - centre
+        a, b = (np.round(half[PILOT:] - centre, 12) for half in (first, second))
         f = waves_limit[PILOT:] - middle
         k = range(a.shape[1])
         square = np.stack([(a[:, i] * b[:, j] + a[:, j] * b[:, i]) / 2 for i in k for j in range(i + 1)], axis=1)
@@ -284,20 +296,24 @@ def fit(widths: Sequence[int], powers: Sequence[float]) -> Array:
     return np.asarray(np.linalg.pinv(rows)[:, 0])
 
 
+def at_members(term: Term, members: Sequence[int]) -> Term:
+    return term.at({i: Member(i.plate, k) for i, k in zip(term.free, members, strict=True)})
+
+
 def crossed(m: Array, f: Array) -> Array:
     return np.asarray((m[:, :, None] * f[:, None, :]).reshape(len(m), m.shape[1] * f.shape[1]))
 
 
-def stack(draws: object, names: Sequence[str], runs: int) -> Array:
+def stack(draws: Mapping[str, Array], names: Sequence[str], runs: int) -> Array:
     """Shapes: (runs, names)."""
     if not names:
         return np.zeros((runs, 0))
-    return np.stack([np.asarray(draws[n]) for n in names], axis=1)  # type: ignore[index]
+    return np.stack([np.asarray(draws[n]) for n in names], axis=1)
 
 
-def coordinates(draws: object, entries: dict[str, Term], p: Array) -> Array:
+def coordinates(draws: Mapping[str, Array], entries: dict[str, Term], p: Array) -> Array:
     """Two coordinates of each entry, and the scalars."""
-    return np.concatenate([*(np.asarray(draws[f"v_{n}"])[:, :2] for n in entries), p], axis=1)  # type: ignore[index]
+    return np.concatenate([*(np.asarray(draws[f"v_{n}"])[:, :2] for n in entries), p], axis=1)
 
 
 def child(seed: np.random.SeedSequence, k: int) -> np.random.SeedSequence:
@@ -310,7 +326,7 @@ def scores_below(roots: dict[str, Term], program: Program) -> dict[str, Term]:
     found: dict[str, Term] = {}
     for family in postorder(*roots.values()):
         score = generic(family)
-        if is_score(score) and family.key not in named:
+        if is_score(score) and len(score.args) < 3 and family.key not in named:  # entries outside a mask do not exist
             label = f"score{len(found)}"
             if not any(d.severity == "refused" for d in Program("score", **{label: score}).check()):
                 found[label] = score

@@ -66,8 +66,9 @@ def waves(scale: Array, count: int, seed: np.random.SeedSequence) -> Array:
 
 
 def features(x: Array, w: Array) -> Array:
+    """Rounded, so that what is constant is so in every bit."""
     angle = x @ w
-    return np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
+    return np.round(np.concatenate([np.cos(angle), np.sin(angle)], axis=1), 12)
 
 
 def spread(x: Array) -> Array:
