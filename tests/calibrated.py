@@ -1,7 +1,7 @@
 """Statistical assertions: a correct program fails one with probability `alarm`, and seeds are fixed: a failure is a change.
 
 A deviation is measured in standard errors that were themselves estimated, from the spread of independent replicates, so
-it follows Student's law with one degree of freedom less than there are replicates.
+it follows Student's law with one degree of freedom less than there are replicates. Joint laws: netsor.testing.statistics.
 """
 
 from collections.abc import Callable
@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, t
+from scipy.stats import t
 
 from netsor.numeric.estimate import Estimate, EstimateArray
 from netsor.numeric.law import Sampled
+from netsor.testing.statistics import fourier
 
 ALARM = 1e-6
 REPLICATES = 16  # of every law and average of the library
@@ -62,19 +63,11 @@ def average(x: np.ndarray) -> EstimateArray:
 
 
 def assert_same_law(x: np.ndarray, y: np.ndarray, alarm: float = ALARM) -> None:
-    """Two independent samples have one joint law.
-
-    The means of cos(w.z) and sin(w.z) at 8 random frequencies w ~ N(0, 1) in units of the pooled deviations, and the
-    Mahalanobis distance D of their difference: D is chi-square with 16 degrees of freedom, for the features are bounded
-    and runs are many. At 1e-6 it alarms above 58, so a difference of characteristic functions of 8/sqrt(runs) is found.
+    """Two independent samples have one joint law, by their characteristic functions at 8 random frequencies: at 1e-6 a
+    difference of 8/sqrt(runs) is found.
 
     Shapes: (runs, d) and (other runs, d).
     """
-    spread = np.concatenate([x, y]).std(0)
-    w = np.random.default_rng(0).standard_normal((x.shape[1], 8)) / np.where(spread > 0, spread, 1)[:, None]
-    f, g = (np.concatenate([np.cos(z @ w), np.sin(z @ w)], axis=1) for z in (x, y))
-    gap = f.mean(0) - g.mean(0)
-    covariance = np.cov(f.T) / len(f) + np.cov(g.T) / len(g)
-    distance = gap @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ gap
-    if not distance <= chi2.isf(alarm, 16):
-        raise Deviates(f"joint laws differ: chi-square {distance:.0f} with 16 degrees of freedom")
+    test = fourier(x, y, frequencies=8, alarm=alarm)
+    if not test.pvalue > alarm:
+        raise Deviates(f"joint laws differ: {test}")

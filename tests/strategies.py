@@ -1,253 +1,28 @@
-"""Random programs over one or two plates, and a world in which every program has a value.
+"""Random programs, and a world in which every program has a value.
 
-`programs()` draws a Draft: statements that are well typed and legal by construction, each with the free letters that it
-should have. A Draft prints as the Python code that builds it, so that a failing example can be read, and pasted.
-`World` gives every named object one fixed value: two ways to write a program are compared in it without noise.
+The programs are those of netsor.testing. `World` gives every named object one fixed value: two ways to write a program
+are compared in it without noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
-from netsor import functions as fs
-from netsor.binding import param, table
-from netsor.ir import Index, Member, Plate, Slot, Term, distinct
+from netsor.ir import Index, Term
 from netsor.numeric.interpreter import Interpreter
 from netsor.numeric.named import Named, combine, extent
 from netsor.ops import Param
-from netsor.rules.dot import dot
-from netsor.rules.input import Input, vector
-from netsor.rules.matmul import MatMul, Matrix, matrix
-from netsor.rules.mean import Mean, mean
+from netsor.rules.input import Input
+from netsor.rules.matmul import MatMul
+from netsor.rules.mean import Mean
+from netsor.testing.drafts import Draft, operand, slots, some_letters
+from netsor.testing.strategies import programs
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
-
-CONTINUOUS = (fs.tanh, fs.relu, fs.erf, fs.sin, fs.clip(1))  # without jumps, so that rounding makes no difference
-
-
-# ------------------------------------------------------------------------------------------------------------- drafts
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Python text, the term it builds, and the free letters that the term should have."""
-
-    text: str
-    term: Term
-    free: frozenset[Slot]
-
-
-class Draft:
-    """A program in the making: its letters, its code, its statements, and the matrices that may act again."""
-
-    def __init__(self, letters: Sequence[Index], lines: list[str]) -> None:
-        self.letters, self.lines = letters, lines
-        self.statements: dict[str, Piece] = {}
-        self.matrices: dict[str, Matrix] = {}
-
-    @property
-    def variables(self) -> dict[str, Term]:
-        return {name: s.term for name, s in self.statements.items()}
-
-    def mates(self, slot: Slot) -> list[Index]:
-        """The letters over the plate of this one."""
-        return [i for i in self.letters if i.plate == slot.plate]
-
-    def add(self, name: str, piece: Piece) -> None:
-        self.statements[name] = piece
-        self.lines.append(f"{name} = {piece.text}")
-
-    def __repr__(self) -> str:
-        return "\n    ".join(["", *self.lines, ""])
-
-
-@st.composite
-def programs(draw: Draw, plates: int = 2, statements: int = 6, sized: bool = True, scores: bool = True) -> Draft:
-    """A legal program. Every score is the product of two matrices that nothing else uses, so it has a fresh pivot.
-
-    plates, statements: how many at most. sized=False leaves the sizes of the plates open. scores=False: none.
-    """
-    letters: list[Index] = []
-    lines: list[str] = []
-    for name, names in (("token", "i j k"), ("head", "a b"))[: draw(st.integers(1, plates))]:
-        plate = Plate(name, draw(st.integers(1, 3)) if sized else None)
-        letters += plate.indices(names)
-        lines.append(f"{', '.join(names.split())} = Plate({name!r}, {plate.extent}).indices({names!r})")
-    draft = Draft(letters, lines)
-    draft.add("x", initial(draw, draft, "x"))
-    kinds = (*KINDS, score, score) if scores else KINDS
-    for name in (f"t{k}" for k in range(draw(st.integers(2, statements)))):
-        piece = draw(st.sampled_from(kinds))(draw, draft, name)
-        if piece is not None:
-            draft.add(name, piece)
-    return draft
-
-
-# ------------------------------------------------------------------------------------------------- parts of statements
-
-
-def operand(draw: Draw, draft: Draft, vector: bool = False) -> Piece:
-    """An earlier variable, its letters replaced at random: others of the plate, one letter twice, a member."""
-    names = [n for n, s in draft.statements.items() if not vector or s.term.width is not None]
-    name = draw(st.sampled_from(names))
-    term = draft.statements[name].term
-    to = tuple(draw(slots(draft, i)) for i in term.free)
-    if not to:
-        return Piece(name, term, frozenset())
-    where = tuple(s.at if isinstance(s, Member) else s for s in to)
-    return Piece(f"{name}[{', '.join(map(str, to))}]", term[where], frozenset(s for s in to if isinstance(s, Index)))
-
-
-def slots(draft: Draft, letter: Index) -> st.SearchStrategy[Slot]:
-    """What may be put in place of a letter: itself, most simply."""
-    members = [Member(letter.plate, k) for k in range(min(2, letter.plate.extent or 2))]
-    return st.sampled_from([letter, *draft.mates(letter), *members])
-
-
-def some_letters(draw: Draw, draft: Draft) -> list[Index]:
-    return draw(st.lists(st.sampled_from(draft.letters), unique=True, max_size=2))
-
-
-def new_matrix(draw: Draw, draft: Draft, name: str, letters: Sequence[Index]) -> Matrix:
-    sigma = draw(st.sampled_from([1, 2]))
-    draft.lines.append(f"{name} = matrix({', '.join([repr(name), *map(str, letters)])}, sigma={sigma})")
-    return matrix(name, *letters, sigma=sigma)
-
-
-def predicate(draw: Draw, draft: Draft, letter: Index) -> Piece:
-    """A mask over the letter and another, which may be the same."""
-    other = draw(st.sampled_from(draft.mates(letter)))
-    made = {
-        f"{letter} <= {other}": letter <= other,
-        f"{other} < {letter}": other < letter,
-        f"distinct({letter}, {other})": distinct(letter, other),
-        f"~({letter} < {other}) | ({letter} <= 0)": ~(letter < other) | (letter <= 0),
-    }
-    text = draw(st.sampled_from(list(made)))
-    return Piece(text, made[text], frozenset((letter, other)))
-
-
-# ------------------------------------------------------------------------------------------------- kinds of statements
-
-
-def initial(draw: Draw, draft: Draft, name: str) -> Piece:
-    letters, average = some_letters(draw, draft), draw(st.sampled_from([0, 0.5]))
-    text = f"vector({', '.join([repr(name), *map(str, letters)])}, mean={average})"
-    return Piece(text, vector(name, *letters, mean=average), frozenset(letters))
-
-
-def another(draw: Draw, draft: Draft, name: str) -> Piece:
-    return initial(draw, draft, f"x{name}")
-
-
-def matmul(draw: Draw, draft: Draft, name: str) -> Piece:
-    """A new matrix, or one that acted before: a tie, or another copy."""
-    text = draw(st.sampled_from([f"W{name}", *draft.matrices]))
-    if text in draft.matrices:
-        w = draft.matrices[text]
-        if to := tuple(draw(st.sampled_from(draft.mates(s))) for s in w.slots):
-            w, text = w[to], f"{text}[{', '.join(map(str, to))}]"
-    else:
-        w = draft.matrices[text] = new_matrix(draw, draft, text, some_letters(draw, draft))
-    x = operand(draw, draft, vector=True)
-    return Piece(f"{text} @ {x.text}", w @ x.term, frozenset(w.slots) | x.free)
-
-
-def combination(draw: Draw, draft: Draft, name: str) -> Piece:
-    x, y, c = operand(draw, draft), operand(draw, draft), draw(st.sampled_from([1, -1, 2, 0.5]))
-    return Piece(f"{x.text} + {c} * {y.text}", x.term + c * y.term, x.free | y.free)
-
-
-def multiple(draw: Draw, draft: Draft, name: str) -> Piece:
-    """A product of variables, at most one of them a vector, or of a variable and a named number."""
-    x, y = operand(draw, draft), operand(draw, draft)
-    if x.term.width is not None and y.term.width is not None:
-        return Piece(f"param('c{name}', 0.5) * {y.text}", param(f"c{name}", 0.5) * y.term, y.free)
-    return Piece(f"{x.text} * {y.text}", x.term * y.term, x.free | y.free)
-
-
-def nonlinear(draw: Draw, draft: Draft, name: str) -> Piece:
-    f, x = draw(st.sampled_from(CONTINUOUS)), operand(draw, draft)
-    return Piece(f"{str(f).replace('[', '(').replace(']', ')')}({x.text})", f(x.term), x.free)
-
-
-def by_size(draw: Draw, draft: Draft, name: str) -> Piece:
-    x, p = operand(draw, draft), draw(st.sampled_from([i.plate for i in draft.letters]))
-    return Piece(f"{x.text} / sqrt({p}.size)", x.term / fs.sqrt(p.size), x.free)
-
-
-def by_position(draw: Draw, draft: Draft, name: str) -> Piece:
-    x, i = operand(draw, draft), draw(st.sampled_from(draft.letters))
-    j = draw(st.sampled_from(draft.mates(i)))
-    return Piece(f"{x.text} - 0.25 * ({i} - {j})", x.term - 0.25 * (i - j), x.free | {i, j})
-
-
-def by_table(draw: Draw, draft: Draft, name: str) -> Piece:
-    x, i = operand(draw, draft), draw(st.sampled_from(draft.letters))
-    values = [0.5, -0.25, 1.5][: i.plate.extent] if i.plate.extent else None
-    return Piece(
-        f"table('c{name}', {i}, values={values}) * {x.text}", table(f"c{name}", i, values=values) * x.term, x.free | {i}
-    )
-
-
-def along(draw: Draw, draft: Draft, name: str) -> Piece | None:
-    """An operation along a plate, with or without a mask."""
-    x = operand(draw, draft)
-    if not x.free:
-        return None
-    f = draw(st.sampled_from([fs.sum_over, fs.max_over, fs.softmax, fs.mean_over]))
-    j = draw(st.sampled_from(sorted(x.free, key=str)))
-    bound = frozenset() if f is fs.softmax else {j}
-    if f is fs.mean_over or draw(st.booleans()):  # a mean over no members at all has no value: it gets no mask
-        return Piece(f"{f.__name__}({x.text}, {j})", f(x.term, j), x.free - bound)
-    where = predicate(draw, draft, j)
-    text = f"{f.__name__}({x.text}, {j}, where={where.text})"
-    return Piece(text, f(x.term, j, where=where.term), (x.free | where.free) - bound)
-
-
-def moment(draw: Draw, draft: Draft, name: str) -> Piece:
-    x, y = operand(draw, draft, vector=True), operand(draw, draft, vector=True)
-    return Piece(f"mean({x.text} * {y.text})", mean(x.term * y.term), x.free | y.free)
-
-
-def score(draw: Draw, draft: Draft, name: str) -> Piece:
-    """A score of two matrices of its own, or the softmax of one that exists under a mask only."""
-    letters = some_letters(draw, draft)
-    x, y = operand(draw, draft, vector=True), operand(draw, draft, vector=True)
-    q, k = (new_matrix(draw, draft, f"{r}{name}", letters) for r in "QK")
-    pair, free = f"Q{name} @ {x.text}, K{name} @ {y.text}", x.free | y.free | frozenset(letters)
-    if not free or draw(st.booleans()):
-        return Piece(f"dot({pair})", dot(q @ x.term, k @ y.term), free)
-    j = draw(st.sampled_from(sorted(free, key=str)))
-    where = predicate(draw, draft, j)
-    text = f"softmax(dot({pair}, where={where.text}), {j}, where={where.text})"
-    term = fs.softmax(dot(q @ x.term, k @ y.term, where=where.term), j, where=where.term)
-    return Piece(text, term, free | where.free)
-
-
-KINDS = (
-    matmul,
-    matmul,
-    combination,
-    multiple,
-    nonlinear,
-    by_size,
-    by_position,
-    by_table,
-    along,
-    along,
-    moment,
-    another,
-)
-
-
-# ----------------------------------------------------------------------------------------------------------- the world
+__all__ = ["Draft", "World", "operand", "programs", "slots", "some_letters"]
 
 
 class World(Interpreter):

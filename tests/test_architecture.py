@@ -39,6 +39,7 @@ LAYERS = """
     program
     figures
     simulation comparison loading expectation
+    testing
     report
     cli
 """
@@ -64,7 +65,8 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
     "xarray": ["numeric.draws"],
     "click": ["cli"],
     "rich": ["cli"],
-    "scipy": ["functions", "numeric", "runs"],
+    "hypothesis": ["testing.strategies", "testing.drafts", "testing.illegal"],
+    "scipy": ["functions", "numeric", "runs", "testing"],
     "numpy": [
         "functions",
         "numeric",
@@ -79,6 +81,7 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
         "comparison",
         "expectation",
         "report",
+        "testing",
     ],
 }
 

@@ -69,7 +69,7 @@ class Basis:
         scale = np.trace(own, axis1=-2, axis2=-1)
         for row in rows.values():
             own = own - row @ np.swapaxes(row, -1, -2)
-        rows[len(self.blocks)], inverse = psd_factors(own, scale)
+        rows[len(self.blocks)], inverse = psd_factors(own, scale, self.at.slack)
         self.blocks.append(Block(term, letters, rows, inverse))
         return len(self.blocks) - 1
 

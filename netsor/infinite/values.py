@@ -13,7 +13,7 @@ from netsor.algebra.pivots import is_score
 from netsor.algebra.poly import Expect, Poly
 from netsor.algebra.scores import score_covariance
 from netsor.infinite.forms import Form
-from netsor.infinite.kernels import kernel
+from netsor.infinite.kernels import POINTS, kernel
 from netsor.infinite.plan import ScorePlan, generators_below
 from netsor.ir import Term
 from netsor.numeric.demand import instance
@@ -53,6 +53,11 @@ class LimitValues(Interpreter):
     def integrated(self) -> bool:
         """Did a quadrature contribute?"""
         return any(route != "closed" and route != "sampled" for route in self.routes.taken)
+
+    @property
+    def slack(self) -> float:
+        """How far covariances may be from positive semidefinite, as part of their trace: entries come from Sobol points."""
+        return float(POINTS[self.level] ** -0.5) if self.sampled else 0.0
 
     def _value(self, term: Term) -> Named:
         if isinstance(term.op, Expect):

@@ -26,6 +26,11 @@ class Interpreter:
     def __init__(self) -> None:
         self._memo: dict[tuple[bytes, tuple[Slot, ...]], Named] = {}
 
+    @property
+    def slack(self) -> float:
+        """How far its covariances may be from positive semidefinite, as part of their trace: 0 where nothing is sampled."""
+        return 0.0
+
     def value(self, term: Term) -> Named:
         term, back = canonical(term)
         key = (term.family.key, term.slots)

@@ -67,13 +67,13 @@ def draw_given(
     joint = dense_covariance(at, [*(old for old, _ in known), *terms], covariance)
     n = sum(count(old.free) for old, _ in known)
     cross = joint[:, n:, :n]
-    slope = cross @ psd_pinv(joint[:, :n, :n])
+    slope = cross @ psd_pinv(joint[:, :n, :n], slack=at.slack)
     rest = joint[:, n:, n:] - slope @ np.swapaxes(cross, -1, -2)
     trace = np.trace(joint[:, n:, n:], axis1=-2, axis2=-1)
     sizes = [count(t.free) for t in terms]
     seen = np.concatenate([v.full(old.free).reshape(count(old.free), *v.data.shape[-2:]) for old, v in known])
     z = np.concatenate([normals(t.family.order, size) for t, size in zip(terms, sizes, strict=True)])
-    total = multiply(slope, seen) + multiply(psd_factors(rest, trace)[0], z)
+    total = multiply(slope, seen) + multiply(psd_factors(rest, trace, at.slack)[0], z)
     return [
         Named(t.free, v.reshape(*(count([i]) for i in t.free), *v.shape[1:]))
         for t, v in zip(terms, np.split(total, np.cumsum(sizes)[:-1]), strict=True)
@@ -92,7 +92,8 @@ def connected(n: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
 def draw_dense(at: Interpreter, terms: Sequence[Term], covariance: Covariance, normals: Normals) -> list[Named]:
     """By one root of the whole covariance."""
     sizes = [count(t.free) for t in terms]
-    root = psd_root(dense_covariance(at, terms, covariance))
+    cov = dense_covariance(at, terms, covariance)
+    root = psd_root(cov, slack=at.slack)
     z = np.concatenate([normals(t.family.order, size) for t, size in zip(terms, sizes, strict=True)])
     values = np.split(multiply(root, z), np.cumsum(sizes)[:-1])
     return [Named(t.free, v.reshape(*(count([i]) for i in t.free), *v.shape[1:])) for t, v in zip(terms, values, strict=True)]

@@ -21,35 +21,36 @@ INDEFINITE = -1e-8
 """An eigenvalue below this part of the trace is not a rounding error."""
 
 
-def psd_root(C: ArrayLike, tol: float = TOLERANCE) -> Array:
+def psd_root(C: ArrayLike, tol: float = TOLERANCE, slack: float = 0.0) -> Array:
     """R with R R^T = C: the Cholesky factor, or the symmetric root where C is singular; exactly sqrt(C) if C is diagonal.
 
     Both are continuous functions of C, and eigenvectors of equal eigenvalues are not: draws change little when C does.
     Eigenvalues below `tol` of the trace count as 0.
 
+    slack: the part of the trace by which entries that were sampled may be off; eigenvalues down to minus that are 0, too.
     Shapes: (..., m, m) to (..., m, m); every matrix of the stack has its own trace.
     Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of its trace.
     """
     C = np.asarray(C, dtype=np.float64)
     if (lower := _cholesky(C, tol * np.trace(C, axis1=-2, axis2=-1))) is not None:
         return lower
-    values, vectors, trace, diagonal = _spectrum(C)
+    values, vectors, trace, diagonal = _spectrum(C, slack=slack)
     kept = np.where(diagonal, values > 0, values > tol * trace)
     return _symmetric(vectors, np.sqrt(np.where(kept, values, 0)))
 
 
-def psd_pinv(C: ArrayLike, tol: float = TOLERANCE) -> Array:
+def psd_pinv(C: ArrayLike, tol: float = TOLERANCE, slack: float = 0.0) -> Array:
     """The Moore-Penrose inverse of C, eigenvalues below `tol` of the trace counting as 0.
 
     Shapes: (..., m, m) to (..., m, m); every matrix of the stack has its own trace.
     Raises: NS402 where C is not finite or has an eigenvalue below -1e-8 of its trace.
     """
-    values, vectors, trace, _ = _spectrum(C)
+    values, vectors, trace, _ = _spectrum(C, slack=slack)
     kept = values > tol * trace
     return _symmetric(vectors, np.where(kept, 1 / np.where(kept, values, 1), 0))
 
 
-def psd_factors(C: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
+def psd_factors(C: ArrayLike, size: ArrayLike, slack: float = 0.0) -> tuple[Array, Array]:
     """R with R R^T = C and the Moore-Penrose inverse of R^T, for a C that is left over from matrices of this size.
 
     Eigenvalues below 1e-11 of `size` are rounding errors of zero, so that nothing left over by cancellation becomes a
@@ -61,7 +62,7 @@ def psd_factors(C: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
     C, size = np.asarray(C, dtype=np.float64), np.asarray(size, dtype=np.float64)[..., None]
     if (lower := _cholesky(C, TOLERANCE * size[..., 0])) is not None:
         return lower, np.swapaxes(np.linalg.inv(lower), -1, -2)
-    values, vectors, _, _ = _spectrum(C, size)
+    values, vectors, _, _ = _spectrum(C, size, slack)
     kept = values > TOLERANCE * size
     root = np.sqrt(np.where(kept, values, 0.0))
     inverse = np.where(kept, 1 / np.where(kept, root, 1.0), 0.0)
@@ -98,7 +99,7 @@ def _cholesky(C: Array, least: Array) -> Array | None:
     return lower if np.isfinite(lower).all() and (pivots > least[..., None]).all() else None
 
 
-def _spectrum(C: ArrayLike, size: Array | None = None) -> tuple[Array, Array, Array, Array]:
+def _spectrum(C: ArrayLike, size: Array | None = None, slack: float = 0.0) -> tuple[Array, Array, Array, Array]:
     """Eigenvalues (..., m), eigenvectors in columns, trace (..., 1), and whether C is diagonal (..., 1).
 
     What counts as negative is measured by `size`, or else by the trace.
@@ -115,7 +116,7 @@ def _spectrum(C: ArrayLike, size: Array | None = None) -> tuple[Array, Array, Ar
     values = np.where(diagonal[..., None], entries, values)
     vectors = np.where(diagonal[..., None, None], unit, vectors)
     trace = np.abs(entries).sum(axis=-1, keepdims=True)
-    negative = values < INDEFINITE * (trace if size is None else size)
+    negative = values < (INDEFINITE - slack) * (trace if size is None else size)
     if np.any(negative):
         worst = values[negative].min()
         raise _refusal(f"a covariance matrix whose most negative eigenvalue is {worst:.6g}")

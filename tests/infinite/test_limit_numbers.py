@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from netsor import limit
 from netsor.errors import Numerical
 from netsor.functions import erf as erf_
-from netsor.functions import mean_over, relu, silu, softmax, sum_over, tanh
+from netsor.functions import max_over, mean_over, relu, silu, softmax, sum_over, tanh
 from netsor.infinite import laws
 from netsor.infinite import sample as sampler
 from netsor.infinite.coordinates import Coordinates
@@ -387,3 +387,16 @@ def test_softmax_over_many_dependent_vectors_is_sampled() -> None:
     i = Plate("many", 6).index("i")
     x = vector("x", i, cov=(np.eye(6) + 1) / 2)
     assert (Program("many", m=mean(softmax(x, over=i) ** 2)).limit().mean("m").error > 0).all()
+
+
+def test_a_singular_gram_matrix_with_a_sampled_entry() -> None:
+    """E[x max(x, x)] comes from Sobol points and E[x x] does not: beside it the Gram matrix is singular up to that error."""
+    i, j = Plate("token", 2).indices("i j")
+    x = vector("x", i, cov=[[1, 1], [1, 1]])
+    W = matrix("W")
+    limit = Program("repeated", a=W @ x, b=W @ max_over(x, i), p=dot(W @ max_over(x, i), matrix("V") @ x[j])).limit()
+    for seed in range(8):  # the error has either sign
+        drawn = limit.sample(256, rng=seed)
+        assert np.abs(drawn["a"][0] - drawn["a"][1]).max() < 1e-9
+        assert np.mean((drawn["a"][0] - drawn["b"]) ** 2) < 0.05  # 0 but for the Sobol points, 1024 of them
+        assert np.isfinite(drawn["p"]).all()
