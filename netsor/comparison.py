@@ -123,15 +123,26 @@ def compare(
         laws[n] = finite_law(term, width=n, runs=drawn, rng=seed, fast=fast, progress=tick)
         table.append({"n": n, "runs": drawn, **row(laws[n], limit)})
         floor[n] = noise_floor(laws[n], limit)
-        if table[-1]["kl"] is not None and (driven := coupled_limit(term, width=n, runs=drawn, rng=seed)) is not None:
-            same = laws[n]
-            if engine_of(term, n, drawn) != "collapsed":
-                same = finite_law(term, width=n, runs=drawn, rng=seed, engine="collapsed", fast=fast)
-            known = same.shape == (1, 1) or driven.shape == (1, 1)  # a law that is known exactly has no noise
-            if not known and same.variances.all() and driven.variances.all():
-                table[-1]["kl"], floor[n]["kl"] = kl_coupled(same, driven)
+        if table[-1]["kl"] is not None and (found := coupled_kl(term, n, drawn, seed, laws[n], fast)) is not None:
+            table[-1]["kl"], floor[n]["kl"] = found
     label = f"{name}[{', '.join(f'{i}={m}' for i, m in members.items())}]" if members else name
     return Comparison(label, limit, laws, table, floor)
+
+
+def coupled_kl(
+    term: Term, width: int, runs: int, seed: np.random.SeedSequence, law: Law | None = None, fast: bool = False
+) -> tuple[Estimate, float] | None:
+    """KL(law at width n || limit) where the normals of width n drive the limit, and its floor; None where they cannot.
+
+    law: that of `finite_law` with the same arguments, where it is there already.
+    """
+    driven = coupled_limit(term, width=width, runs=runs, rng=seed)
+    if driven is None:
+        return None
+    if law is None or engine_of(term, width, runs) != "collapsed":
+        law = finite_law(term, width=width, runs=runs, rng=seed, engine="collapsed", fast=fast)
+    known = law.shape == (1, 1) or driven.shape == (1, 1)  # a law that is known exactly has no noise
+    return None if known or not (law.variances.all() and driven.variances.all()) else kl_coupled(law, driven)
 
 
 def row(law: Law, limit: Law) -> dict[str, Any]:
