@@ -6,10 +6,11 @@ READY := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test nightly bench lint format clean
+.PHONY: help venv demo paper test nightly bench lint format clean
 
 help:
 	@echo "make demo     derive, evaluate and compare one attention layer; writes build/demo"
+	@echo "make paper    the experiments of the founding paper again; writes build/paper (QUICK=--quick: in two minutes)"
 	@echo "make test     the fast test suite"
 	@echo "make lint     ruff check, ruff format --check, mypy --strict"
 	@echo "make format   let ruff rewrite the code"
@@ -27,6 +28,9 @@ $(READY): pyproject.toml
 
 demo: $(READY)
 	$(BIN)/netsor demo -o build/demo
+
+paper: $(READY)
+	$(BIN)/netsor paper $(QUICK) --out build/paper
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS)

@@ -542,3 +542,24 @@ def demo(out: Path) -> Iterator[Reply]:
 
     for text, data in demo(out, progress):
         yield Reply(text, data)
+
+
+@command
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+@click.option("--quick", is_flag=True, help="Fewer runs: under two minutes.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("build/paper"),
+    help="Folder of the report.",
+    show_default=True,
+)
+@seed_option
+def paper(names: Sequence[str], quick: bool, out: Path, seed: int) -> Iterator[Reply]:
+    """The experiments of the founding paper: results, figures and a report. What is done already is not done again."""
+    from netsor.report.paper import paper
+
+    with progress() as advance:
+        for text, data in paper(names, out, quick, seed, lambda what: advance(what, 1, 1)):
+            yield Reply(text, data)

@@ -131,14 +131,8 @@ def compare(
             laws[n] = finite(job, How(executor=runner, progress=tick))
             table.append({"n": n, "runs": drawn, **row(laws[n], limit)})
             floor[n] = noise_floor(laws[n], limit)
-            driven = replace(job, driven=True).law(How(executor=runner)) if table[-1]["kl"] is not None else None
-            if isinstance(driven, Mixture):
-                same = laws[n]
-                if engine_of(term, n, drawn) != "collapsed":
-                    same = finite(replace(job, engine="collapsed"), How(executor=runner))
-                known = same.shape == (1, 1) or driven.shape == (1, 1)  # a law that is known exactly has no noise
-                if not known and same.variances.all() and driven.variances.all():
-                    table[-1]["kl"], floor[n]["kl"] = kl_coupled(same, driven)
+            if table[-1]["kl"] is not None and (found := coupled_kl(job, laws[n], How(executor=runner))) is not None:
+                table[-1]["kl"], floor[n]["kl"] = found
     label = f"{name}[{', '.join(f'{i}={m}' for i, m in members.items())}]" if members else name
     return Comparison(label, limit, laws, table, floor)
 
@@ -147,6 +141,21 @@ def finite(job: LawDrawn, how: How) -> Law:
     law = job.law(how)
     assert law is not None  # only a driven law may not exist
     return law
+
+
+def coupled_kl(job: LawDrawn, law: Law | None = None, how: How | None = None) -> tuple[Estimate, float] | None:
+    """KL(law at width n || limit) where the normals of width n drive the limit, and its floor; None where they cannot.
+
+    law: that of the job, where it is there already.
+    """
+    how = how or How()
+    driven = replace(job, driven=True).law(how)
+    if not isinstance(driven, Mixture):
+        return None
+    if law is None or engine_of(job.term, job.width, job.runs) != "collapsed":
+        law = finite(replace(job, engine="collapsed"), how)
+    known = law.shape == (1, 1) or driven.shape == (1, 1)  # a law that is known exactly has no noise
+    return None if known or not (law.variances.all() and driven.variances.all()) else kl_coupled(law, driven)
 
 
 def row(law: Law, limit: Law) -> dict[str, Any]:

@@ -6,6 +6,7 @@ matplotlib is imported when something is drawn, not before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,3 +88,69 @@ def shades(count: int) -> np.ndarray:
     from matplotlib import colormaps
 
     return np.asarray(colormaps["viridis"](np.linspace(0.85, 0.25, count)))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points in order; `error` one standard error of y. style: "-", "--", ":", "o" for points with bars."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    error: Sequence[float] | None = None
+    style: str = "-"
+    color: str | None = None  # None: a shade, darker with each curve that has none
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves on one set of axes. `ticks`: the only places on the x axis that are named."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: Sequence[Curve]
+    xscale: str = "linear"
+    yscale: str = "linear"
+    ylim: tuple[float, float] | None = None
+    ticks: Sequence[float] = ()
+
+
+def page(panels: Sequence[Panel]) -> Figure:
+    """Panels side by side."""
+    whole = figure((6.2 * len(panels), 4.6))
+    for panel, ax in zip(panels, whole.subplots(1, len(panels), squeeze=False)[0], strict=True):
+        draw(panel, ax)
+    return whole
+
+
+def draw(panel: Panel, ax: Axes) -> None:
+    colors = iter(shades(sum(c.color is None for c in panel.curves)))
+    for curve in panel.curves:
+        color = next(colors) if curve.color is None else curve.color
+        if curve.style == "o":
+            ax.errorbar(curve.x, curve.y, curve.error, color=color, marker="o", ms=4.5, lw=1.2, capsize=3, label=curve.label)
+            continue
+        thick = curve.color == "black"
+        ax.plot(
+            curve.x,
+            curve.y,
+            curve.style,
+            color=color,
+            lw=2.6 if thick else 1.5,
+            zorder=1.5 if thick else 2,
+            label=curve.label,
+        )
+    ax.set_xscale(panel.xscale)
+    ax.set_yscale(panel.yscale)
+    if panel.ticks:
+        ax.set_xticks(panel.ticks, [f"{k:g}" for k in panel.ticks], fontsize="small")
+        ax.minorticks_off()
+    if panel.ylim is not None:
+        ax.set_ylim(*panel.ylim)
+    if panel.xscale == "linear":
+        ax.margins(x=0)
+    ax.set_xlabel(panel.xlabel)
+    ax.set_ylabel(panel.ylabel)
+    ax.set_title(panel.title, fontsize="medium")
+    ax.legend(frameon=False, fontsize="small")

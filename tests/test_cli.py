@@ -22,6 +22,7 @@ from netsor.errors import TITLES
 from netsor.finite.engines import ENGINES
 from netsor.loading import shipped
 from netsor.report import tables
+from netsor.report.experiments import Experiment
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = sorted(file.stem for file in shipped("programs").glob("*.py"))
@@ -115,7 +116,7 @@ def test_json(run: Run, command: str, program: str) -> None:
 
 
 def test_every_command_is_tested() -> None:
-    assert {*COMMANDS, "demo", "info"} == set(cli.commands)
+    assert {*COMMANDS, "demo", "info", "paper"} == set(cli.commands)
 
 
 def test_every_engine_is_an_option() -> None:
@@ -470,6 +471,18 @@ def test_the_demo_in_small(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [law["variable"] for law in data["laws"]] == list(data["limit"]) == ["x", "q", "k", "v", "p", "A", "o", "y"]
     assert data["comparison"]["agrees"] is True
     assert os.listdir("shown") == ["attention.png"]
+
+
+def test_the_paper_in_small(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Experiment, "options", lambda self, quick: {"width": 8 if quick else 16, "runs": 256})
+    data = run("paper", "fig2a", "--quick", "--out", "shown", "--seed", 3, "--json").json
+    assert data["schema"] == "netsor.paper/1"
+    assert data["seed"] == 3
+    assert len(data["fig2a"]["sentences"]) == 3
+    assert {"report.md", "report.html", "results", "fig2a.png"} <= {*os.listdir("shown")}
+    assert "as it was computed before" in run("paper", "fig2a", "--quick", "--out", "shown", "--seed", 3).out
+    assert "these changed: options" in run("paper", "fig2a", "--out", "shown", "--seed", 3).out
+    assert "fig1a, fig1b" in run("paper", "fig9").err
 
 
 @pytest.mark.nightly
