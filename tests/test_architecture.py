@@ -39,6 +39,7 @@ LAYERS = """
     program
     figures
     simulation comparison loading expectation
+    sweep
     report
     cli
 """
@@ -77,6 +78,7 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
         "simulation",
         "figures",
         "comparison",
+        "sweep",
         "expectation",
         "report",
     ],
