@@ -18,6 +18,7 @@ _HOMES = {
     "netsor.expectation": "expect",
     "netsor.simulation": "simulate stream",
     "netsor.loading": "load",
+    "netsor.sweep": "Sweep",
     "netsor.comparison": "Comparison compare",
     "netsor.runs.reduce": "Gram Histogram MixtureHistogram Moments Quantiles",
     "netsor.errors": "IllFormed NetsorError NoRule Numerical OutsideTheorem",

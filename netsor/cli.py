@@ -441,6 +441,67 @@ def compare(
 
 @command
 @file_argument
+@click.argument("name", required=False)
+@click.option(
+    "-s",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    callback=pairs(str),
+    help="A setting and its values: tokens=2,4,8, phi='relu,clip(1)'. All combinations are drawn.",
+)
+@click.option(
+    "--observe",
+    default="variance",
+    show_default=True,
+    metavar="WHAT,...",
+    help="mean, variance, excess_kurtosis, entropy; A:entropy of another variable than NAME.",
+)
+@click.option("--width", multiple=True, callback=widths, help="Widths; without them the limit.")
+@click.option("--runs", type=click.IntRange(2), default=2**15, show_default=True)
+@seed_option
+@at_option
+@click.option("--fast", is_flag=True, help="Compiled arithmetic, with the extra netsor[fast]: the same draws.")
+@workers_option
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder of the parts, table.csv and figure.png; the same command continues an interrupted sweep.",
+)
+def sweep(
+    file: str,
+    name: str | None,
+    settings: Mapping[str, str],
+    observe: str,
+    width: Sequence[int],
+    runs: int,
+    seed: int,
+    at: Mapping[str, int],
+    fast: bool,
+    workers: int,
+    scheduler: str | None,
+    out: Path,
+) -> Iterator[Reply]:
+    """Numbers of NAME (by default the last variable) at every setting of a grid: a table and a figure with errors.
+
+    The entropy of a softmax is that of its weights, -sum A log A averaged over runs; else that of the law, in nats.
+    """
+    from netsor.report import sweeps
+    from netsor.sweep import Sweep
+
+    grid = Sweep.of(file, settings, observe=observe.split(","), name=name, widths=width, at=at, runs=runs, rng=seed, fast=fast)
+    with executing(workers, scheduler) as who, progress() as advance:
+        rows = grid.run(out=out, progress=lambda done: advance("sweep", 1, grid.chain.count), **who)
+    sweeps.save_csv(rows, out / "table.csv")
+    sweeps.save_figure(rows, list(settings), [str(o) for o in grid.observables], out / "figure.png")
+    data = {"program": grid.points[0].program.name, "seed": seed, "rows": rows, "folder": out}
+    yield Reply(f"{sweeps.table(rows)}\n\nThe table and the figure are {out / 'table.csv'} and {out / 'figure.png'}", data)
+
+
+@command
+@file_argument
 @settings_option
 def check(file: str, settings: Mapping[str, str]) -> Iterator[Reply]:
     """Everything that keeps the program from having a limit, and lints."""

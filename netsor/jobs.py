@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import get_ident
@@ -19,10 +19,13 @@ from netsor.data.read import variables_of
 from netsor.data.write import text_of
 from netsor.finite.laws import Batches, finite_batches
 from netsor.finite.simulate import Simulation, simulation
+from netsor.infinite.engine import Engine, Sampling
+from netsor.infinite.laws import law_of
 from netsor.infinite.sample import Sample
 from netsor.ir import Term
 from netsor.numeric.draws import Output, requested
-from netsor.numeric.law import Law
+from netsor.numeric.law import Law, Mixture, PointMass
+from netsor.numeric.law import Sampled as SampledLaw
 from netsor.runs.job import Arrays, Draw, Job, seed_data, seed_from
 from netsor.runs.reduce import Accumulator, Reduced, accumulator
 from netsor.runs.run import How, results
@@ -137,7 +140,9 @@ class LawDrawn(Job):
 
     def law(self, how: How) -> Law | None:
         """None where the driven law does not exist."""
-        parts = list(results(self, how))
+        return self.joined(list(results(self, how)))
+
+    def joined(self, parts: Sequence[Arrays]) -> Law | None:
         if self.batches is None or not all(parts):
             return None
         return self.batches.law([(p["means"], p["variances"]) for p in parts])
@@ -159,6 +164,68 @@ class LawDrawn(Job):
         }
 
 
+@dataclass(frozen=True, eq=False)
+class LimitLaw(Job):
+    """The law of one number in the limit, in one part."""
+
+    name: str
+    term: Term
+    runs: int
+    seed: np.random.SeedSequence
+
+    @property
+    def count(self) -> int:
+        return 1
+
+    def draw(self, part: int) -> Arrays:
+        law = law_of(Engine(Moments()), self.term, Sampling(self.runs, self.seed))
+        return {"means": law.means, "variances": law.variances}
+
+    @property
+    def remote(self) -> Draw:
+        return drawn
+
+    def data(self) -> dict[str, Any]:
+        program = json.loads(text_of("law", {self.name: self.term}))
+        return {"kind": "LimitLaw", "program": program, "runs": self.runs, "seed": seed_data(self.seed)}
+
+
+def limit_law(parts: Sequence[Arrays]) -> Law:
+    """The law that a LimitLaw has drawn."""
+    (arrays,) = parts
+    means, variances = arrays["means"], arrays["variances"]
+    if variances.any():
+        return Mixture(means, variances)
+    return PointMass(float(means[0, 0])) if means.size == 1 else SampledLaw(means)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain(Job):
+    """Several jobs as one, part after part."""
+
+    jobs: tuple[Job, ...]
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """(which job, which part of it)."""
+        return [(k, part) for k, job in enumerate(self.jobs) for part in range(job.count)]
+
+    @property
+    def count(self) -> int:
+        return len(self.places)
+
+    def draw(self, part: int) -> Arrays:
+        which, inner = self.places[part]
+        return self.jobs[which].draw(inner)
+
+    @property
+    def remote(self) -> Draw:
+        return drawn
+
+    def data(self) -> dict[str, Any]:
+        return {"kind": "Chain", "jobs": [job.data() for job in self.jobs]}
+
+
 # ---- in other processes
 
 
@@ -170,11 +237,18 @@ def drawn(text: str, part: int) -> Arrays:
 @lru_cache(maxsize=4)
 def planned(text: str, thread: int) -> Job:
     """The job of a text. A worker keeps it between its parts, each of its threads one of its own."""
-    data = json.loads(text)
+    return job_of(json.loads(text))
+
+
+def job_of(data: Mapping[str, Any]) -> Job:
+    if data["kind"] == "Chain":
+        return Chain(tuple(map(job_of, data["jobs"])))
     name, variables = variables_of(json.dumps(data["program"]), "the request")
     runs, seed = data["runs"], seed_from(data["seed"])
-    if data["kind"] == "LawDrawn":
+    if data["kind"] in ("LawDrawn", "LimitLaw"):
         ((variable, term),) = variables.items()
+        if data["kind"] == "LimitLaw":
+            return LimitLaw(variable, term, runs, seed)
         return LawDrawn(variable, term, data["width"], runs, seed, data["engine"], data["fast"], data["driven"])
     if data["kind"] == "Sampled":
         return Sampled(name, variables, data["outputs"], runs, seed)

@@ -39,7 +39,7 @@ LAYERS = """
     program
     figures
     simulation comparison loading expectation
-    testing
+    testing sweep
     report
     cli
 """
@@ -79,6 +79,7 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
         "simulation",
         "figures",
         "comparison",
+        "sweep",
         "expectation",
         "report",
         "testing",

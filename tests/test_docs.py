@@ -75,9 +75,10 @@ def run(block: Block, names: dict[str, Any]) -> None:
     assert runner.failures == 0, "".join(lines)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/expectations.md"])
-def test_pages_that_are_one_program(page: str) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/expectations.md", "docs/runs.md"])
+def test_pages_that_are_one_program(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From top to bottom: each block may use the names of those above it."""
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "readme"}
     found = blocks(page)
     assert found

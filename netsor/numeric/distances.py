@@ -1,4 +1,4 @@
-"""Kolmogorov and Wasserstein distances of two laws, refined where they may still be wrong."""
+"""Kolmogorov and Wasserstein distances of two laws, refined where they may still be wrong; the entropy of one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from netsor.numeric.estimate import Estimate
-from netsor.numeric.statistics import Replicated, between, graded_grid, ks
+from netsor.numeric.estimate import Estimate, jackknife
+from netsor.numeric.statistics import Replicated, between, graded_grid, ks, panels
 
 Array = NDArray[np.float64]
 
@@ -106,3 +106,17 @@ def refined(t: Array, cells: Array, *curves: tuple[object, Array]) -> tuple[Arra
     order = np.argsort(np.concatenate([t, new]), kind="stable")
     grown = [np.concatenate([old, curve(new)], axis=-1)[..., order] for curve, old in curves]  # type: ignore[operator]
     return np.concatenate([t, new])[order], *grown
+
+
+def entropy_of(law: Replicated) -> Estimate:
+    """-∫ f log f, in nats.  Raises: NS402 where there is no density."""
+    weights, (logs,), bound = panels(law)
+    peak = logs.max()
+
+    def functional(means: tuple[Array, ...]) -> float:
+        density = means[0]
+        logarithm = np.log(np.maximum(density, np.finfo(float).tiny)) + peak
+        return -float(weights @ (density * np.exp(peak) * logarithm))
+
+    value, error = jackknife(functional, np.exp(logs - peak))
+    return Estimate(value, hypot(float(error), bound))

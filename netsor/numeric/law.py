@@ -152,6 +152,11 @@ class Law(ABC):
         """KL(self || other) = ∫ f log(f/g).  Raises: NS402 where one of the two has no density."""
         return statistics.kl_between(self, other)
 
+    @property
+    def entropy(self) -> Estimate:
+        """-∫ f log f, in nats.  Raises: NS402 where there is no density."""
+        return distances.entropy_of(self)
+
     def ks(self, other: Law) -> Estimate:
         """The Kolmogorov distance sup |F - G|."""
         return distances.ks_between(self, other)
