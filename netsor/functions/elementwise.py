@@ -49,6 +49,7 @@ def elementwise(
 
         arity: int | None = len(variables)
         evaluate = sympy.lambdify(list(variables), expression, "numpy")
+        check_evaluates(f, evaluate, len(variables))
         symbolic = f
         sympy_of = lambda sp, *args: symbolic(*args)  # noqa: E731
         name = name or "f"
@@ -71,6 +72,20 @@ def elementwise(
     return Function(
         name, full, sympy_of, arity, features=at, jumps=steps_at, token=secrets.token_bytes(8), growth=grows
     )  # fmt: skip
+
+
+def check_evaluates(f: Any, evaluate: Callable[..., Any], arity: int) -> None:
+    """Is the Lambda a function of numbers? A delta, an unknown function or a symbol that is no argument is not."""
+    try:
+        with np.errstate(all="ignore"):
+            evaluate(*(np.full(1, 0.5) for _ in range(arity)))
+    except (NameError, TypeError) as error:
+        raise IllFormed(
+            "NS309",
+            statement=f"elementwise({f})",
+            hypothesis=f"a nonlinearity is a function of numbers, and numpy cannot evaluate this one: {error}",
+            repair="write it with functions of numpy and the arguments of the Lambda; a derivative of a jump is no function",
+        ) from error
 
 
 def growth_of(said: str | int) -> Growth:
