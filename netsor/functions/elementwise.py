@@ -78,8 +78,8 @@ def check_evaluates(f: Any, evaluate: Callable[..., Any], arity: int) -> None:
     """Is the Lambda a function of numbers? A delta, an unknown function or a symbol that is no argument is not."""
     try:
         with np.errstate(all="ignore"):
-            evaluate(*(np.full(1, 0.5) for _ in range(arity)))
-    except (NameError, TypeError) as error:
+            np.asarray(evaluate(*(np.full(1, 0.5) for _ in range(arity))), dtype=float)
+    except (NameError, TypeError, ValueError) as error:
         raise IllFormed(
             "NS309",
             statement=f"elementwise({f})",
