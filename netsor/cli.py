@@ -502,9 +502,27 @@ def sweep(
 
 @command
 @file_argument
+@names_argument
 @settings_option
-def check(file: str, settings: Mapping[str, str]) -> Iterator[Reply]:
-    """Everything that keeps the program from having a limit, and lints."""
+@click.option("--empirical", is_flag=True, help="Test that NAME (default: all) at three widths or more tends to the limit.")
+@click.option("--width", multiple=True, default=["32,256,2048"], callback=widths, help="Widths.", show_default=True)
+@runs_option
+@seed_option
+@click.option("--false-alarm", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True)
+def check(
+    file: str,
+    names: Sequence[str],
+    settings: Mapping[str, str],
+    empirical: bool,
+    width: Sequence[int],
+    runs: int | None,
+    seed: int,
+    false_alarm: float,
+) -> Iterator[Reply]:
+    """Everything that keeps the program from having a limit, and lints; with --empirical the theorem as a test.
+
+    Exit code 1 where the test fails.
+    """
     program = loaded(file, settings)
     diagnostics = program.check()
     for diagnostic in diagnostics:
@@ -520,6 +538,12 @@ def check(file: str, settings: Mapping[str, str]) -> Iterator[Reply]:
         {"name": name, "kind": v.kind, "status": v.status.level, "theorem": v.status.theorem} for name, v in limit.items()
     ]
     yield Reply("\n".join(["legal: every variable has a limit", *status]), {**data, "variables": variables})
+    if empirical:
+        from netsor.testing import converges
+
+        budget = {} if runs is None else {"runs": runs}
+        record = converges(program, names or None, widths=width, rng=seed, false_alarm=false_alarm, **budget)
+        yield Reply(str(record), {"empirical": record.data()}, 0 if record.passed else 1)
 
 
 @command

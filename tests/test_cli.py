@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from mutants import scores_of_twice_the_size
 
 from netsor import __version__
 from netsor.cli import cli, main
@@ -501,3 +502,21 @@ def test_info_and_pictures(run: Run) -> None:
     assert run("graph", "attention", "-o", "net.mmd").code == 0
     assert Path("net.mmd").read_text(encoding="utf-8").startswith("flowchart")
     assert run("graph", "attention", "--format", "png").code == 2
+
+
+def test_check_empirical(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The theorem as a test: it passes for a right limit, and exits with 1 for scores of twice the size."""
+    options = ("mlp", "f", "-s", "depth=1", "--empirical", "--width", "16,64,256", "--runs", "8192", "--seed", "1")
+    result = run("check", *options)
+    assert result.code == 0
+    assert "f of mlp: widths 16, 64, 256 extrapolated, 8192 runs each" in result.out
+    assert result.out.count("  ok   ") == 2
+    data = run("check", *options, "--json").json["empirical"]
+    assert data["passed"]
+    assert [t["name"] for t in data["tests"]] == ["scores", "covariance"]
+    scores_of_twice_the_size(monkeypatch)
+    result = run("check", *options)
+    assert result.code == 1
+    assert "FAIL scores" in result.out
+    assert run("check", "mlp", "--empirical", "--width", "16").code == 2
+    assert run("check", "mlp", "nothing", "--empirical").code == 2

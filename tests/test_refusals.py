@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Draft, operand, programs, some_letters
@@ -24,6 +25,7 @@ from netsor import (
     clip,
     distinct,
     dot,
+    elementwise,
     hardmax,
     layernorm,
     matrix,
@@ -244,6 +246,7 @@ P = Program("scores", x=x, p=dot(W @ x, V @ x[j]))
 loose = Plate("loose").index("l")
 beta = param("beta")
 nan = float("nan")
+t = sympy.Symbol("t", real=True)
 
 ILL_FORMED: dict[str, list[Callable[[], Any]]] = {
     "NS301": [
@@ -371,6 +374,9 @@ ILL_FORMED: dict[str, list[Callable[[], Any]]] = {
         lambda: Program("empty"),
         lambda: Program("matrix", W=W),
         lambda: Program("number", y=3),
+        lambda: elementwise(sympy.Lambda(t, sympy.DiracDelta(t))),
+        lambda: elementwise(sympy.Lambda(t, sympy.Symbol("other") * t)),
+        lambda: elementwise(sympy.Lambda(t, sympy.Function("g")(t))),
     ],
     "NS311": [
         lambda: P["y"],

@@ -60,6 +60,7 @@ def elementwise(
 
         arity: int | None = len(variables)
         evaluate = sympy.lambdify(list(variables), expression, "numpy")
+        check_evaluates(f, evaluate, len(variables))
         sympy_of = Formula(f)
         name = name or "f"
         if growth is None and lambdas.known(variables, expression):
@@ -81,6 +82,20 @@ def elementwise(
     return Function(
         name, full, sympy_of, arity, features=at, jumps=steps_at, token=secrets.token_bytes(8), growth=grows
     )  # fmt: skip
+
+
+def check_evaluates(f: Any, evaluate: Callable[..., Any], arity: int) -> None:
+    """Is the Lambda a function of numbers? A delta, an unknown function or a symbol that is no argument is not."""
+    try:
+        with np.errstate(all="ignore"):
+            np.asarray(evaluate(*(np.full(1, 0.5) for _ in range(arity))), dtype=float)
+    except (NameError, TypeError, ValueError) as error:
+        raise IllFormed(
+            "NS309",
+            statement=f"elementwise({f})",
+            hypothesis=f"a nonlinearity is a function of numbers, and numpy cannot evaluate this one: {error}",
+            repair="write it with functions of numpy and the arguments of the Lambda; a derivative of a jump is no function",
+        ) from error
 
 
 def growth_of(said: str | int) -> Growth:

@@ -10,7 +10,8 @@ E[psi | p°]^2 is psi times psi of a second coordinate, so that no integral of t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,10 @@ class Convergence:
     @property
     def passed(self) -> bool:
         return all(test.pvalue > self.share for test in self.tests)
+
+    def data(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self) | {"passed": self.passed}
 
     def __str__(self) -> str:
         head = f"{self.name} of {self.program}: widths {', '.join(map(str, self.widths))} extrapolated, {self.runs} runs each"
