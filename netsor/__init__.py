@@ -19,6 +19,7 @@ _HOMES = {
     "netsor.simulation": "simulate",
     "netsor.comparison": "Comparison compare",
     "netsor.errors": "IllFormed NetsorError NoRule Numerical OutsideTheorem",
+    "netsor.symbolic.exact": "finite_moment",
     "netsor.numeric.law": "Mixture PointMass Sampled",
     "sympy": "oo",
 }
