@@ -22,6 +22,7 @@ _HOMES = {
     "netsor.comparison": "Comparison compare",
     "netsor.runs.reduce": "Gram Histogram MixtureHistogram Moments Quantiles",
     "netsor.errors": "IllFormed NetsorError NoRule Numerical OutsideTheorem",
+    "netsor.symbolic.exact": "finite_moment",
     "netsor.numeric.law": "Mixture PointMass Sampled",
     "sympy": "oo",
 }

@@ -17,6 +17,7 @@ from netsor.errors import IllFormed, Numerical
 from netsor.infinite.averages import average
 from netsor.infinite.engine import DEFAULT_RUNS, Engine, Sampling
 from netsor.infinite.laws import law_of
+from netsor.infinite.proxy import variance_proxy
 from netsor.infinite.values import LimitValues
 from netsor.ir import Term, postorder
 from netsor.jobs import Sampled
@@ -164,6 +165,7 @@ class Limit:
         while True:
             law = law_of(self._engine, term, Sampling(runs, seed_of(rng)))
             if tol is None or law.variance.error <= tol:
+                law.proxy = lambda: variance_proxy(self._engine, term)  # decided when asked for
                 return law
             if 2 * runs > LARGEST_RUNS:
                 raise Numerical(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import hypot
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,26 @@ _REPLICATES = 8  # enough to split at random
 _HANDS = 32
 
 
+class VarianceProxy(float):
+    """A number v with V <= v for every conditional variance V of a centred mixture: E exp(tX) <= exp(t² v/2).
+
+    `steps` is the argument; `bound(t)` the tail bound 2 exp(-t²/(2v)) of P(|X| > t).
+    """
+
+    steps: tuple[str, ...]
+
+    def __new__(cls, value: float, steps: tuple[str, ...] = ()) -> Self:
+        self = super().__new__(cls, value)
+        self.steps = steps
+        return self
+
+    def explain(self) -> str:
+        return "\n".join(self.steps)
+
+    def bound(self, t: ArrayLike) -> Array:
+        return np.asarray(np.minimum(1.0, 2 * np.exp(-np.square(t) / (2 * float(self)))))
+
+
 class Law(ABC):
     """The law of one number: an equal mixture, over runs, of N(mean, variance); a variance may be 0.
 
@@ -33,6 +53,8 @@ class Law(ABC):
     Shapes: `means` and `variances` broadcast to (replicates, runs); an array of one value is kept as (1, 1).
     Raises: NS402 where a mean is not finite, or a variance is not a finite number >= 0.
     """
+
+    proxy: Callable[[], VarianceProxy | str] = staticmethod(lambda: "the law is not that of a limit")
 
     def __init__(self, means: ArrayLike, variances: ArrayLike) -> None:
         self.means, self.variances = _matrix(means), _matrix(variances)
@@ -140,6 +162,17 @@ class Law(ABC):
         pick = np.unravel_index(generator.integers(self.shape[0] * self.shape[1], size=runs), self.shape)
         mean, variance = (np.broadcast_to(a, self.shape)[pick] for a in (self.means, self.variances))
         return np.asarray(mean + np.sqrt(variance) * generator.standard_normal(runs))
+
+    @property
+    def variance_proxy(self) -> VarianceProxy:
+        """A sub-Gaussian variance proxy, by the structure of the program and not by its draws; `.explain()` is the argument.
+
+        Raises: NS402 where the structure gives none.
+        """
+        found = self.proxy()
+        if isinstance(found, str):
+            raise _refusal("the variance proxy of this law", f"the conditional variance has no known bound: {found}", "use cdf")
+        return found
 
     def gaussian(self) -> Mixture:
         """The Gaussian law of equal mean and variance, taken as known exactly.
