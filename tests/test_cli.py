@@ -115,7 +115,7 @@ def test_json(run: Run, command: str, program: str) -> None:
 
 
 def test_every_command_is_tested() -> None:
-    assert {*COMMANDS, "demo", "info"} == set(cli.commands)
+    assert {*COMMANDS, "demo", "info", "sweep"} == set(cli.commands)  # sweep: test_sweep.py
 
 
 def test_every_engine_is_an_option() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -42,7 +43,8 @@ class Collapsed(Interpreter):
         super().__init__()
         self.plan, self.moments, self.setting = plan, plan.moments, setting
         self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * shard))
-        self.frames, self.means = Frames(self), Means(self)
+        self.me: Collapsed = weakref.proxy(self)  # for its parts: without cycles a shard is freed when it is done
+        self.frames, self.means = Frames(self.me), Means(self.me)
         self.limit: Interpreter | None = None
         self.buffers: dict[bytes, np.ndarray] = {}
         self._heads: dict[Width, Block] = {}
@@ -89,7 +91,7 @@ class Collapsed(Interpreter):
     def head(self, width: Width) -> Block:
         """The first coordinates."""
         if width not in self._heads:
-            self._heads[width] = Block(self, width, 0, min(self.plan.coordinates, self.size(width)))
+            self._heads[width] = Block(self.me, width, 0, min(self.plan.coordinates, self.size(width)))
         return self._heads[width]
 
     def blocks(self, width: Width, heads: int) -> Iterator[Block]:
@@ -98,7 +100,7 @@ class Collapsed(Interpreter):
         if first and not heads:
             yield self.head(width)
         for k, start in enumerate(range(first, size, self.block), start=1):
-            block = self._blocks.get((width, k)) or Block(self, width, k, min(self.block, size - start))
+            block = self._blocks.get((width, k)) or Block(self.me, width, k, min(self.block, size - start))
             block.streams = streams
             if self.keep:
                 self._blocks[width, k] = block
