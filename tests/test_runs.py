@@ -1,6 +1,7 @@
 """Runs in parts: the same bits whoever draws, and nothing that was finished is lost, whatever happens."""
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -157,10 +158,10 @@ def test_shards_come_in_order(whole: dict[str, np.ndarray]) -> None:
     assert drawn(Numbers(50), How(workers=3)) == list(range(50))
 
 
-def test_code_stays_in_this_process() -> None:
+def test_code_stays_in_this_process(tmp_path: Path) -> None:
     Q = Program("mine", y=elementwise(np.arctan)(vector("x")))
     assert simulate(Q, width=4, runs=8, rng=0)["y"].shape == (8, 1)
-    for how in ({"workers": 2}, {"out": "nowhere"}):
+    for how in ({"workers": 2}, {"out": tmp_path / "nowhere"}):
         with pytest.raises(IllFormed, match="NS310") as error:
             simulate(Q, width=4, runs=8, rng=0, **how)  # type: ignore[call-overload]
         assert "arctan" in str(error.value)
@@ -171,6 +172,20 @@ def test_code_stays_in_this_process() -> None:
 def test_a_number_of_workers(workers: Any) -> None:
     with pytest.raises(IllFormed, match="NS306"):
         simulate(P, width=8, runs=8, rng=0, workers=workers)
+
+
+@pytest.mark.parametrize("engine", ["dense", "lazy", "collapsed"])
+def test_a_shard_is_freed_when_it_is_done(engine: str) -> None:
+    """Without the garbage collector: thousands of shards would fill the memory before it runs."""
+    shards = stream(load("gpt"), width=16, runs=100_000, rng=0, engine=engine)
+    next(shards)
+    gc.collect()
+    gc.disable()
+    try:
+        next(shards)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 # ---- accumulators
