@@ -160,8 +160,8 @@ def failed(error: Exception) -> Reply:
     """What is said about an error: its parts, and all findings where it is the first of several."""
     from netsor.errors import NetsorError, Numerical
 
-    if isinstance(error, MemoryError):
-        error = Numerical("NS403", statement=str(error), repair="ask for a smaller width, fewer runs or fewer variables")
+    if isinstance(error, MemoryError | RecursionError):
+        error = Numerical("NS403", statement=str(error), repair="ask for a smaller width, fewer runs, variables or layers")
     if isinstance(error, NetsorError):
         found = findings(error.diagnostics)
         more = sum(d["severity"] == "refused" for d in found) - 1
@@ -592,7 +592,7 @@ def info() -> Iterator[Reply]:
     import netsor
 
     libraries = {}
-    for name in ("numpy", "scipy", "sympy", "networkx", "matplotlib", "click", "rich"):
+    for name in ("numpy", "scipy", "sympy", "networkx", "matplotlib", "click", "rich", "numba", "distributed", "xarray"):
         with suppress(PackageNotFoundError):
             libraries[name] = version(name)
     found = {"netsor": netsor.__version__, "python": platform.python_version(), **libraries, "machine": platform.machine()}

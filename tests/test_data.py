@@ -344,6 +344,27 @@ def test_every_cut_and_every_deleted_record_is_refused_or_a_program() -> None:
     assert all(places)
 
 
+def test_a_program_that_is_too_deep_is_refused_and_not_a_defect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = document()
+    first = len(data["families"])
+    data["families"].append({"op": {"map": 0}, "args": [[1]]})
+    data["families"] += [{"op": {"map": 0}, "args": [[k]]} for k in range(first, first + 5000)]
+    data["variables"] = [{"name": "y", "family": first + 5000, "slots": []}]
+    path = tmp_path / "deep.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert str(load(path)).count("clip") == 5001
+    with pytest.raises(SystemExit, match="4"):
+        main(["simulate", str(path), "--width", "4", "--runs", "4"])
+    assert "NS403" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["9**9**9**9", "9" * 10**5, "1e999999999", "nan", CODE, "1\x00", "<b>2</b>", "[" * 300])
+def test_hostile_settings(text: str) -> None:
+    with pytest.raises(NetsorError) as error:
+        load("attention", {"tokens": text})
+    assert error.value.code in ("NS203", "NS306", "NS310", "NS311")
+
+
 @pytest.mark.parametrize("symbol", ["<script>", "a&b", r"\input{x}", "a b", "", "$x$", "x\x00"])
 def test_symbols_are_inert_in_listings_latex_and_html(symbol: str) -> None:
     """HTML or a macro in a name cannot get into a program by any door; comparisons in listings are escaped."""

@@ -86,7 +86,7 @@ def submitted(job: Job, parts: Sequence[int], runner: Executor, most: int) -> It
                 part = running.pop(future)
                 try:
                     arrays = future.result()
-                except (NetsorError, MemoryError):
+                except (NetsorError, MemoryError, RecursionError):
                     raise
                 except (Exception, CancelledError) as error:
                     failures[part] = failures.get(part, 0) + 1

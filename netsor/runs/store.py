@@ -59,7 +59,6 @@ class Store:
         self.request = json.loads(job.text())
         self.key = digest(json.dumps(self.request, sort_keys=True).encode()).encode()
         self.known: dict[int, str] = {}  # part -> checksum
-        self.parts.mkdir(exist_ok=True)
         for leftover in self.folder.glob(".*.tmp"):
             leftover.unlink()
         found = self.found()
@@ -240,7 +239,7 @@ def opened(folder: str | os.PathLike[str], job: Job) -> Iterator[Store]:
     """
     path = Path(folder)
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        (path / "parts").mkdir(parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise stopped(f"out={str(folder)!r}: {error.strerror}", "a run is kept in a folder", "give another folder") from error
