@@ -75,7 +75,7 @@ def run(block: Block, names: dict[str, Any]) -> None:
     assert runner.failures == 0, "".join(lines)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/expectations.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/expectations.md", "docs/testing.md"])
 def test_pages_that_are_one_program(page: str) -> None:
     """From top to bottom: each block may use the names of those above it."""
     names: dict[str, Any] = {"__name__": "readme"}
