@@ -6,7 +6,7 @@ READY := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo paper test nightly bench lint format clean
+.PHONY: help venv demo paper test nightly mutate bench lint format clean
 
 help:
 	@echo "make demo     derive, evaluate and compare one attention layer; writes build/demo"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint     ruff check, ruff format --check, mypy --strict"
 	@echo "make format   let ruff rewrite the code"
 	@echo "make nightly  the slow tests"
+	@echo "make mutate   small wrong versions of rules/ and algebra/: which does no test notice? (hours)"
 	@echo "make bench    time the engines and the expectations; see benchmarks/README.md"
 	@echo "make clean    remove what the other targets wrote, except $(VENV)"
 
@@ -37,6 +38,9 @@ test: $(READY)
 
 nightly: $(READY)
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n $(WORKERS) -m nightly
+
+mutate: $(READY)
+	$(BIN)/python tests/mutate.py netsor/algebra/*.py netsor/rules/*.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/simulation/bench.py

@@ -97,8 +97,10 @@ def execute(file: Path) -> ModuleType:
         code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
     except SyntaxError as error:
         raise unusable(f"{file}:{error.lineno}", f"the file is not valid Python: {error.msg}", "correct the line") from error
-    except (ValueError, OSError) as error:  # null bytes; no permission
-        raise unusable(str(file), f"the file cannot be read: {error}", "define a Program in a .py file") from error
+    except (ValueError, OSError, MemoryError, RecursionError) as error:  # null bytes; no permission; too deep
+        raise unusable(
+            str(file), f"the file cannot be read: {error or type(error).__name__}", "define a Program in a .py file"
+        ) from error
     sys.modules[module.__name__] = module  # dataclasses look their module up
     guarded(file, lambda: exec(code, vars(module)), "the file fails when it is run")
     return module

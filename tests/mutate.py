@@ -22,11 +22,11 @@ from random import Random
 
 ROOT = Path(__file__).parent.parent
 TESTS = [
+    "tests/laws/test_whole_programs.py::test_entries_outside_a_mask_are_not_printed",
     "tests/test_refusals.py",
-    "tests/laws/test_algebra.py",
     "tests/test_printed.py",
+    "tests/laws/test_algebra.py",
     "tests/infinite/test_forms.py",
-    "tests/test_oracles.py",
 ]
 TURNED = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,

@@ -75,7 +75,7 @@ def run(block: Block, names: dict[str, Any]) -> None:
     assert runner.failures == 0, "".join(lines)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/expectations.md", "docs/runs.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/expectations.md", "docs/runs.md", "docs/testing.md"])
 def test_pages_that_are_one_program(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From top to bottom: each block may use the names of those above it."""
     monkeypatch.chdir(tmp_path)

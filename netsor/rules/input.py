@@ -107,7 +107,10 @@ def vector(
         mean.op if isinstance(mean, Term) and isinstance(mean.op, Param) else number(mean, f"mean of vector {name}")
     )
     if not isinstance(width, Width):
-        raise not_a_width(f"vector({name!r}, width={width!r})", "width=4 * Width()")
+        raise not_a_width(
+            f"vector({name!r}, width={width!r})",
+            "width=4 * Width(); 3 numbers that stay: a scalar with an index c = Plate('dim', 3).index('c')",
+        )
     if law is not None and (cov is not None or value != 0):
         raise IllFormed(
             "NS305",

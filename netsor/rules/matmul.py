@@ -114,7 +114,10 @@ def matrix(name: str, *indices: Index, sigma: Number | Term = 1, shape: tuple[Wi
         value = sigma_at_least_zero(name, number(sigma, f"sigma of matrix {name}"))
     distinct_letters(f"matrix({name!r}, ...)", indices)
     if not (isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(w, Width) for w in shape)):
-        raise not_a_width(f"matrix({name!r}, shape={shape!r})", "shape=(4 * n, n) with n = Width()")
+        raise not_a_width(
+            f"matrix({name!r}, shape={shape!r})",
+            "shape=(4 * n, n) with n = Width(); 3 rows that stay: dot(vector('w', c), x), with c = Plate('dim', 3).index('c')",
+        )
     return Matrix(Record(name, value, shape[0], shape[1], secrets.token_bytes(8)), tuple(indices))
 
 
