@@ -121,6 +121,8 @@ def page(panels: Sequence[Panel]) -> Figure:
     whole = figure((6.2 * len(panels), 4.6))
     for panel, ax in zip(panels, whole.subplots(1, len(panels), squeeze=False)[0], strict=True):
         draw(panel, ax)
+    whole.draw_without_rendering()
+    whole.set_layout_engine("none")  # it is laid out once, and written in several formats
     return whole
 
 
