@@ -124,9 +124,9 @@ def show_observables(r: Result) -> View:
 
     panels = [
         Panel(
-            "against temperature, four tokens",
+            "against inverse temperature, four tokens",
             "β",
-            "",
+            "mean over scores",
             [
                 line("Σ A²", beta, "squares", "tab:blue"),
                 line("entropy / log s", beta, "entropy", "tab:orange", lambda row: log(4)),
@@ -138,7 +138,7 @@ def show_observables(r: Result) -> View:
         Panel(
             "against the number of tokens",
             "s",
-            "",
+            "mean over scores",
             [
                 line("Σ A²", tokens, "squares", "tab:blue"),
                 line("entropy / log s", tokens, "entropy", "tab:orange", lambda row: log(row["value"])),
@@ -168,6 +168,9 @@ def exact(options: Options, seed: int, tick: Tick) -> dict[str, Any]:
             (n,) = formula.free_symbols or {None}
             row: dict[str, Any] = {"score": ("p₁₁", "p₁₂")[j], "power": power, "formula": str(formula)}
             row["limit"] = [float(formula.limit(n, "oo") if n is not None else formula), float(law.moment(power))]
+            far = options["widths"][-1]
+            ticks = [round(2 ** (k / 2)) for k in range(6, 2 * far.bit_length() - 1)]
+            row["curve"] = [[k, float(formula.subs(n, k) if n is not None else formula)] for k in ticks]
             row["widths"] = [
                 {"n": k, "exact": float(formula.subs(n, k) if n is not None else formula), "simulated": plain(at.moment(power))}
                 for k, at in found.items()
@@ -194,10 +197,15 @@ def show_exact(r: Result) -> View:
         f"The limits of the formulas {verb(all(same), 'are')} the moments of the limit law: "
         f"{listed(limits[0])} beside {listed(limits[1])}.",
     ]
-    curves = []
-    for row in r["rows"]:
-        x = [w["n"] for w in row["widths"]]
-        curves.append(Curve(f"E {row['score']}^{row['power']}", x, [w["exact"] / row["limit"][0] - 1 for w in row["widths"]]))
-    shown = [c for c in curves if min(c.y) > 0]
-    panel = Panel("exact moments at width n, relative to the limit", "width n", "E pᵏ / limit - 1", shown, "log", "log")
+    curves, drawn = [], [row for row in r["rows"] if min(y for _, y in row["curve"]) > row["limit"][0]]
+    for row, color in zip(drawn, ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple"), strict=False):
+        x, y = zip(*row["curve"], strict=True)
+        whole = row["limit"][0]
+        curves.append(Curve(f"E {row['score']}^{row['power']}", x, [v / whole - 1 for v in y], None, "-", color))
+        points = [w for w in row["widths"] if w["simulated"][0] > whole]
+        simulated = [w["simulated"][0] / whole - 1 for w in points]
+        curves.append(Curve("", [w["n"] for w in points], simulated, [w["simulated"][1] / whole for w in points], "x", color))
+    ticks = [w["n"] for w in r["rows"][0]["widths"]]
+    title = "exact moments (lines), simulated ones (crosses)"
+    panel = Panel(title, "width n", "E pᵏ / limit - 1", curves, "log", "log", ticks=ticks)
     return View([panel], [table], sentences)
