@@ -25,7 +25,7 @@ from netsor.algebra.scores import score_covariance
 from netsor.infinite.engine import Engine, Sampling
 from netsor.infinite.values import LimitValues
 from netsor.ir import Member, Slot, Term, postorder
-from netsor.numeric.law import VarianceProxy
+from netsor.numeric.proxy import VarianceProxy
 from netsor.ops import Along, Average, Map, Param
 from netsor.rules.matmul import MatMul
 

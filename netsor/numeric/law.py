@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import hypot
-from typing import ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsor.errors import Numerical
 from netsor.numeric import distances, statistics
 from netsor.numeric.estimate import Estimate, jackknife
+from netsor.numeric.proxy import VarianceProxy
 
 Array = NDArray[np.float64]
 Rng = int | np.random.SeedSequence | np.random.Generator | None
@@ -21,26 +22,6 @@ _TAILS = 9.0  # standard deviations beyond which lies a mass of 1e-19
 _FAR = 38.0  # and beyond which lies none
 _REPLICATES = 8  # enough to split at random
 _HANDS = 32
-
-
-class VarianceProxy(float):
-    """A number v with V <= v for every conditional variance V of a centred mixture: E exp(tX) <= exp(t² v/2).
-
-    `steps` is the argument; `bound(t)` the tail bound 2 exp(-t²/(2v)) of P(|X| > t).
-    """
-
-    steps: tuple[str, ...]
-
-    def __new__(cls, value: float, steps: tuple[str, ...] = ()) -> Self:
-        self = super().__new__(cls, value)
-        self.steps = steps
-        return self
-
-    def explain(self) -> str:
-        return "\n".join(self.steps)
-
-    def bound(self, t: ArrayLike) -> Array:
-        return np.asarray(np.minimum(1.0, 2 * np.exp(-np.square(t) / (2 * float(self)))))
 
 
 class Law(ABC):
@@ -69,6 +50,9 @@ class Law(ABC):
     def __repr__(self) -> str:
         kurtosis = f", excess kurtosis {self.excess_kurtosis}" if self.variance else ""
         return f"<{type(self).__name__}: mean {self.mean}, variance {self.variance}{kurtosis}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "proxy"}  # which holds the program
 
     @abstractmethod
     def expect(self, f: Callable[[Array], ArrayLike]) -> Estimate:

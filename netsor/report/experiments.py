@@ -82,10 +82,10 @@ EXPERIMENTS = (
         "fig2b",
         "Figure 2b: few and many heads",
         "Density of y₁ of the first token for few and many heads, their limits (solid), and infinitely many heads.",
-        ("attention",),
+        ("attention", "two_layers"),
         measures.heads,
         views.heads,
-        {"width": 256, "heads": {1: (2**15, 2**17), 2: (2**15, 2**17), 256: (2**11, 2**13)}},
+        {"width": 256, "heads": {1: (2**15, 2**17), 2: (2**15, 2**17), 256: (2**11, 2**14)}},
         {"heads": {1: (2**19, 2**19), 2: (2**19, 2**19), 256: (2**14, 2**15)}},
     ),
     Experiment(

@@ -1,5 +1,6 @@
 """Variance proxies: known values, never below a conditional variance that is drawn, refused where there is none."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,12 @@ def test_the_argument() -> None:
     assert "weights on the simplex over token" in text
     assert "independent given the scores" in text
     assert text.endswith("P(|Z| > t) <= 2 exp(-t²/2)")
+
+
+def test_a_law_can_be_pickled() -> None:
+    law = pickle.loads(pickle.dumps(attention().law("y", i=0, runs=64)))
+    with pytest.raises(Numerical, match="not that of a limit"):
+        _ = law.variance_proxy
 
 
 def test_other_weights() -> None:

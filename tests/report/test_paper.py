@@ -3,6 +3,7 @@
 import json
 import re
 from copy import deepcopy
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,23 @@ def test_the_page_needs_no_network(folder: Path) -> None:
     assert all((folder / name).is_file() for name in linked)
 
 
+def test_the_page_is_well_formed(folder: Path) -> None:
+    class Stack(HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: Any) -> None:
+            self.open += [tag] * (tag not in ("meta", "img"))
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+    stack = Stack()
+    stack.feed((folder / "report.html").read_text(encoding="utf-8"))
+    assert stack.open == []
+
+
 def test_text_is_escaped() -> None:
     table = Table(["<a|b>"], [[None], ["x<y"]])
     assert "<th>&lt;a|b&gt;</th>" in html("t", [table])
@@ -184,6 +202,7 @@ def test_sentences_follow_the_numbers(folder: Path, name: str) -> None:
         ("fig1b", {"kde": {"floor": [0.1, 0.11], "8": [9, 8], "32": [9, 8]}}, "no width is lost"),
         ("fig2a", {"inverse_limit": {"value": [0.0, 0.0], "variance": [1.0, 0.0]}}, "is not a constant"),
         ("fig2b", {"infinite": {"variance": [9.0, 0.1], "excess_kurtosis": [0.0, 0.0]}}, "variance is not the same"),
+        ("fig2b", {"deep": {"excess_kurtosis": [0.0, 0.1], "kl_gaussian": [0.0, 0.1]}}, "no sharper witness"),
         ("fig3", {"wide": {"variance": [0.1, 1e-9], "excess_kurtosis": [0.2, 0.1]}}, "n_H = 8 shows it"),
         ("tails", {"linear": {"variance": [4, 0.1], "excess_kurtosis": [1, 0.1], "proxy": 2.0, "why": ""}}, "there is one"),
         (
