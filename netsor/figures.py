@@ -92,7 +92,10 @@ def shades(count: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Curve:
-    """Points in order; `error` one standard error of y. style: "-", "--", ":", "o" for points with bars."""
+    """Points in order; `error` one standard error of y.
+
+    style: "-", "--", ":"; with error bars "o" for points that are joined, "x" for points that are not.
+    """
 
     label: str
     x: Sequence[float]
@@ -121,6 +124,8 @@ def page(panels: Sequence[Panel]) -> Figure:
     whole = figure((6.2 * len(panels), 4.6))
     for panel, ax in zip(panels, whole.subplots(1, len(panels), squeeze=False)[0], strict=True):
         draw(panel, ax)
+    whole.draw_without_rendering()
+    whole.set_layout_engine("none")  # it is laid out once, and written in several formats
     return whole
 
 
@@ -128,8 +133,15 @@ def draw(panel: Panel, ax: Axes) -> None:
     colors = iter(shades(sum(c.color is None for c in panel.curves)))
     for curve in panel.curves:
         color = next(colors) if curve.color is None else curve.color
-        if curve.style == "o":
-            ax.errorbar(curve.x, curve.y, curve.error, color=color, marker="o", ms=4.5, lw=1.2, capsize=3, label=curve.label)
+        if curve.style in ("o", "x"):
+            look: dict[str, Any] = {
+                "marker": curve.style,
+                "ms": 4.5,
+                "lw": 1.2,
+                "ls": "-" if curve.style == "o" else "none",
+                "capsize": 3,
+            }
+            ax.errorbar(curve.x, curve.y, curve.error, color=color, label=curve.label or None, **look)
             continue
         thick = curve.color == "black"
         ax.plot(

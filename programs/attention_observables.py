@@ -14,16 +14,18 @@ def attention_observables(tokens=4, heads=1, beta=1.0, sigma=1.0, correlation=0.
     a = head.index("a")
     x = vector("x", i, cov=[[1.0 if r == c else correlation for c in range(tokens)] for r in range(tokens)])
     WQ, WK, WV = matrix("WQ", a, sigma=sigma), matrix("WK", a, sigma=sigma), matrix("WV", a)
-    p = beta * dot(WQ @ x, WK @ x[j])
-    A = softmax(p, over=j)
+    p = dot(WQ @ x, WK @ x[j])
+    A = softmax(beta * p, over=j)
     squares = sum_over(A * A, j)
     y = sum_over(sum_over(A * (WV @ x[j]), j), a) / sqrt(head.size)
     return Program(
         "attention_observables",
+        x=x,
+        p=p,
         A=A,
         squares=squares,
         participation=1 / squares,
-        entropy=log(sum_over(exp(p), j)) - sum_over(A * p, j),
+        entropy=log(sum_over(exp(beta * p), j)) - beta * sum_over(A * p, j),
         y=y,
         V=mean(y * y),
         before=mean(x[0] * x[1]) / sqrt(mean(x[0] * x[0]) * mean(x[1] * x[1])),

@@ -8,7 +8,7 @@ of 5 % (20 % of a kurtosis) is found with certainty, and since most errors are f
 
 import json
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from netsor import (
     dot,
     elementwise,
     erf,
+    finite_moment,
     gelu,
     hardmax,
     layernorm,
@@ -43,6 +44,7 @@ from netsor import (
     vector,
 )
 from netsor.loading import load
+from netsor.numeric.estimate import Estimate
 
 ORACLES = {o["id"]: o for o in json.loads(Path(__file__).with_name("oracles.json").read_text(encoding="utf-8"))}
 
@@ -201,6 +203,15 @@ def swapped() -> Any:
     return Program("swapped", p=p, q=q).limit().covariance("p", "q").item()
 
 
+def at_width(n: int, kurtosis: bool) -> Any:
+    """Variance or excess kurtosis of the score of a token with itself at width n, exactly."""
+    x = vector("x")
+    p = dot(matrix("Q") @ x, matrix("K") @ x)
+    moments = [finite_moment(p, k) for k in (2, 4)]
+    second, fourth = (m.subs(dict.fromkeys(m.free_symbols, n)) for m in moments)
+    return Estimate(float(fourth / second**2 - 3 if kurtosis else second))
+
+
 # ------------------------------------------------------------------------------------------------------- numbers
 
 EXACT: dict[str, Callable[[], Any]] = {
@@ -234,11 +245,15 @@ EXACT: dict[str, Callable[[], Any]] = {
     "norm.rmsnorm": lambda: normalised(rmsnorm),
     "moment.recentre": recentred,
     "attn.1overn.fresh": averaged,
+    "attn.mha.subgauss.proxy": lambda: Estimate(law(heads=2).variance_proxy),
     "attn.hardmax.s4.exkurt": lambda: law(weights=hardmax).excess_kurtosis,
     "attn.relu.score.var": lambda: attention(phi=relu).covariance("p")[0, 0, 0, 0, 0, 0],
     "attn.relu.score.c1": lambda: attention(phi=relu).covariance("p")[0, 0, 0, 0, 0, 1],
     "attn.relu.score.c2": lambda: attention(phi=relu).covariance("p")[0, 0, 0, 0, 1, 1],
 }
+
+for n in (64, 256):
+    EXACT |= {f"finite.qk.var.n{n}": partial(at_width, n, False), f"finite.qk.exkurt.n{n}": partial(at_width, n, True)}
 
 SAMPLED: dict[str, Callable[[], Any]] = {
     "gauss.max.iid": largest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import hypot
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,9 @@ class Law(ABC):
     def __repr__(self) -> str:
         kurtosis = f", excess kurtosis {self.excess_kurtosis}" if self.variance else ""
         return f"<{type(self).__name__}: mean {self.mean}, variance {self.variance}{kurtosis}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "proxy"}  # which holds the program
 
     @abstractmethod
     def expect(self, f: Callable[[Array], ArrayLike]) -> Estimate:

@@ -1,4 +1,4 @@
-"""Sub-Gaussian variance proxies."""
+"""A sub-Gaussian variance proxy with the argument that led to it."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from netsor.report import measures, views
+from netsor.report import beyond, measures, views
 from netsor.report.measures import Measure
 from netsor.report.views import Show
 
@@ -82,10 +82,10 @@ EXPERIMENTS = (
         "fig2b",
         "Figure 2b: few and many heads",
         "Density of y₁ of the first token for few and many heads, their limits (solid), and infinitely many heads.",
-        ("attention",),
+        ("attention", "two_layers"),
         measures.heads,
         views.heads,
-        {"width": 256, "heads": {1: (2**15, 2**17), 2: (2**15, 2**17), 256: (2**11, 2**13)}},
+        {"width": 256, "heads": {1: (2**15, 2**17), 2: (2**15, 2**17), 256: (2**11, 2**14)}},
         {"heads": {1: (2**19, 2**19), 2: (2**19, 2**19), 256: (2**14, 2**15)}},
     ),
     Experiment(
@@ -124,5 +124,45 @@ EXPERIMENTS = (
         views.densities,
         {**LAYER, **WIDE, "settings": {"phi": "relu", "heads": 1}},
         {"runs": 2**17, "limit_runs": 2**18},
+    ),
+    Experiment(
+        "tails",
+        "Corollary 3.2: tails",
+        "Exact tail of the limit for one and two heads, and the sub-Gaussian bound.",
+        ("attention", "linear_attention"),
+        beyond.tails,
+        beyond.show_tails,
+        {"heads": [1, 2], "far": 4.0, "limit_runs": 2**15},
+        {"limit_runs": 2**18},
+    ),
+    Experiment(
+        "observables",
+        "Attention in numbers",
+        "Concentration of the weights, entropy, and the correlation of two tokens after attention, in the limit.",
+        ("attention_observables",),
+        beyond.observables,
+        beyond.show_observables,
+        {
+            "sweeps": {
+                "beta": [0.25, 0.5, 1, 2, 4],
+                "tokens": [2, 4, 8, 16],
+                "heads": [1, 2, 8],
+                "sigma": [0.5, 1, 2],
+                "correlation": [0.0, 0.5],
+            },
+            "limit_runs": 2**12,
+            "draws": 2**17,
+        },
+        {"limit_runs": 2**16, "draws": 2**20},
+    ),
+    Experiment(
+        "exact",
+        "Exact moments at width n",
+        "Moments of scores as rational functions of n, relative to their limits.",
+        ("transformer_block",),
+        beyond.exact,
+        beyond.show_exact,
+        {"widths": [8, 64, 256], "powers": [2, 4, 6], "runs": 2**16},
+        {"runs": 2**20},
     ),
 )

@@ -161,6 +161,8 @@ def heads(options: Options, seed: int, tick: Tick) -> Result:
         out["rows"].append(row | {"at_n": numbers(law)})
         out["curves"] |= {f"H = {H}, limit": curve(limit, t), f"H = {H}, n = {n}": curve(law, t)}
         tick(f"H = {H}")
+    deep = program("two_layers", {}).limit().law("p2", i=0, j=0, rng=seed)
+    out["deep"] = numbers(deep, kl_gaussian=plain(deep.kl(deep.gaussian())))
     return out
 
 

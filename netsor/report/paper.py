@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib.metadata import version
+from inspect import getsourcefile
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,20 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
 
 def key_of(experiment: Experiment, quick: bool, seed: int) -> dict[str, Any]:
     """All that a result depends on, as JSON has it."""
-    digests = {p: blake2b(find(Path(p)).read_bytes(), digest_size=8).hexdigest() for p in experiment.programs}
+    digests = {p: digest(find(Path(p))) for p in experiment.programs}
     key = {
         "experiment": experiment.name,
         "options": experiment.options(quick),
         "programs": digests,
         "seed": seed,
         "versions": versions(),
+        "code": digest(Path(str(getsourcefile(experiment.measure)))),
     }
     return dict(json.loads(json.dumps(key)))
+
+
+def digest(file: Path) -> str:
+    return blake2b(file.read_bytes(), digest_size=8).hexdigest()
 
 
 def versions() -> dict[str, str]:
@@ -64,7 +70,8 @@ def paper(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """One reply an experiment, as text and data; then the report of all that were chosen.
 
-    A result in out/results of the same options, programs, seed and versions is not computed again; another one is replaced.
+    A result in out/results of the same options, programs, seed, versions and measuring code is not computed again; another
+    one is replaced.
     """
     (out / "results").mkdir(parents=True, exist_ok=True)
     records = []

@@ -191,7 +191,7 @@ def heads(r: Result) -> View:
     one, first = read(r["rows"][0]["scaled"]), r["rows"][0]
     law = [not apart(read(row["scaled"]), one) for row in r["rows"]]
     equal = all(not apart(read(row["variance"]), read(infinite["variance"])) for row in r["rows"])
-    kurtosis, kl = read(first["excess_kurtosis"]), read(first["kl_gaussian"])
+    kurtosis, kl, deep = (read(v) for v in (first["excess_kurtosis"], first["kl_gaussian"], r["deep"]["excess_kurtosis"]))
     gaps = [read(row["at_n"]["excess_kurtosis"]) - read(row["excess_kurtosis"]) for row in r["rows"]]
     sentences = [
         f"In the limit H times the excess kurtosis {verb(all(law))} the same for H = {listed(w['H'] for w in r['rows'])}: "
@@ -200,7 +200,9 @@ def heads(r: Result) -> View:
         f"At n = {n} the excess kurtosis is {listed(read(row['at_n']['excess_kurtosis']) for row in r['rows'])}: the limit's "
         f"and {listed(f'{g * n:.0f}/n' for g in gaps)}, the effect of the width.",
         f"Kurtosis {verb(kurtosis / sqrt(24 / 50_000) > 5)} a witness at 50,000 draws (H = {first['H']}: {kurtosis}, "
-        f"{kurtosis / sqrt(24 / 50_000):.1f} standard errors); KL to the Gaussian is only {kl}.",
+        f"{kurtosis / sqrt(24 / 50_000):.1f} standard errors); KL to the Gaussian is {kl}.",
+        f"Scores of a second layer are {'a sharper' if deep > kurtosis else 'no sharper'} witness: excess kurtosis {deep}, KL to "
+        f"the Gaussian of equal variance {read(r['deep']['kl_gaussian'])} (programs/two_layers.py).",
     ]
     colors = dict(zip([row["H"] for row in r["rows"]], ("tab:blue", "tab:gray", "tab:green"), strict=False))
     kept = (r["rows"][0]["H"], r["rows"][-1]["H"])

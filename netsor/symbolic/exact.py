@@ -85,6 +85,8 @@ class Wick:
         op = term.op
         if isinstance(op, Dot | Mean):
             return list(self.averages(term))
+        if isinstance(op, Input) and (op.law is not None or isinstance(op.mean, Param) or op.mean != 0):
+            raise no_rule(f"vector {op.name}", "not centred Gaussian")
         if isinstance(op, MatMul | Input):
             return [Mono(sp.Integer(1), (), (term,))]
         if isinstance(op, Along) and op.fn.name == "sum":
@@ -182,8 +184,6 @@ class Wick:
                 out.append(Mono(m.number * value**2 / dimension(columns), (*m.pairs, ((left, right), columns))))
             return out
         assert isinstance(op, Input)
-        if op.law is not None or isinstance(op.mean, Param) or op.mean != 0:
-            raise no_rule(f"vector {op.name}", "not centred Gaussian")
         if isinstance(op.cov, tuple):
             entry: Any = op.cov
             for s in (*x.own, *y.own):
