@@ -263,6 +263,22 @@ def test_wrong_accumulators(reduce: Any, code: str) -> None:
         simulate(P, width=8, runs=8, rng=0, reduce=reduce)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Histogram("y", 1, 1),
+        lambda: Histogram("y", 0, float("inf")),
+        lambda: Histogram("y", 0, 1, 0),
+        lambda: MixtureHistogram("m", 0, float("nan")),
+        lambda: Quantiles("y", 0),
+        lambda: Quantiles("y", float("nan")),
+    ],
+)
+def test_settings_of_accumulators(make: Callable[[], Any]) -> None:
+    with pytest.raises(IllFormed, match="NS306"):
+        make()
+
+
 def test_labelled_arrays(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray")
     draws = simulate(P, width=8, runs=16, rng=0, outputs={"y": {"coordinates": 2}, "x": {"coordinates": 3}, "p": {}})

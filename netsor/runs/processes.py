@@ -19,7 +19,8 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 THREADS = ("OPENBLAS", "OMP", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "NUMBA")  # libraries that start threads of their own
-PACKAGE = str(Path(__file__).parents[2])
+PACKAGE = Path(__file__).parents[2]
+INSTALLED = ("site-packages", "dist-packages")  # which a worker finds by itself, and behind the standard library
 HEADER = 8  # bytes of a length
 
 Task = tuple[Future[Any], bytes]
@@ -92,7 +93,7 @@ class Processes(Executor):
             self.end(process)
 
     def start(self) -> subprocess.Popen[bytes]:
-        paths = [PACKAGE, os.environ.get("PYTHONPATH", "")]
+        paths = ["" if PACKAGE.name in INSTALLED else str(PACKAGE), os.environ.get("PYTHONPATH", "")]
         environment = {
             **os.environ,
             **{f"{name}_NUM_THREADS": "1" for name in THREADS},
@@ -100,6 +101,8 @@ class Processes(Executor):
             "PYTHONPATH": os.pathsep.join(p for p in paths if p),
         }
         with self.lock:
+            if self.closed:
+                raise RuntimeError("the workers are shut down")
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "netsor.runs.worker"],
                 stdin=subprocess.PIPE,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from netsor.checks import whole
 from netsor.errors import IllFormed
 from netsor.numeric.estimate import Estimate
 from netsor.runs.job import Arrays, Draw, Job
@@ -155,6 +156,16 @@ class Histogram(Accumulator):
     high: float
     bins: int = 256
 
+    def __post_init__(self) -> None:
+        count = whole(self.bins)
+        if count is None or count < 1 or not -np.inf < self.low < self.high < np.inf:
+            raise IllFormed(
+                "NS306",
+                statement=f"{type(self).__name__}({self.of!r}, {self.low!r}, {self.high!r}, {self.bins!r})",
+                hypothesis="a histogram has at least one bin, from a lower to a higher number",
+                repair='Histogram("y", -4, 4, 64)',
+            )
+
     @property
     def edges(self) -> np.ndarray:
         return np.linspace(self.low, self.high, self.bins + 1)
@@ -251,6 +262,15 @@ class Quantiles(Accumulator):
 
     of: str
     accuracy: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.accuracy < 1:
+            raise IllFormed(
+                "NS306",
+                statement=f"Quantiles({self.of!r}, {self.accuracy!r})",
+                hypothesis="the relative accuracy of a sketch lies between 1e-6 and 1",
+                repair='Quantiles("y", 1e-3)',
+            )
 
     def state(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         x = checked(arrays, self.of)

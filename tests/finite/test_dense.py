@@ -16,11 +16,11 @@ from netsor.errors import Numerical
 from netsor.finite import laws, shards
 from netsor.finite.dense import Copies, Dense
 from netsor.finite.engines import choose
-from netsor.finite.shards import cut
 from netsor.functions import relu, softmax, sum_over, tanh
 from netsor.functions import sqrt as root
 from netsor.ir import Plate, Term, Width
 from netsor.numeric.named import Named
+from netsor.numeric.streams import piece, pieces
 from netsor.program import Program
 from netsor.rules import Law, dot, matrix, vector
 from netsor.simulation import OutsideTheoremWarning
@@ -280,7 +280,8 @@ def test_memory_does_not_grow_with_the_number_of_runs() -> None:
 def test_shards_are_small_and_hold_all_runs(width: int, members: int, runs: int) -> None:
     """One run, or 16 MB of vectors: here x[i] and relu(x[i])."""
     x = vector("x", Plate("token", members).index("i"))
-    sizes = dict(cut(runs, Dense.cost_of(Moments(), [relu(x)], width, 1).shard))
+    most = Dense.cost_of(Moments(), [relu(x)], width, 1).shard
+    sizes = {k: piece(runs, most, k) for k in range(pieces(runs, most))}
     assert list(sizes) == list(range(len(sizes)))
     assert sum(sizes.values()) == runs
     assert max(sizes.values()) == 1 or max(sizes.values()) * 8 * width * 2 * members <= 2**24
