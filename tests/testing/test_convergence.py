@@ -177,8 +177,9 @@ def test_the_same_seed_gives_the_same_record() -> None:
 
 
 def check_converges(draft: Draft) -> None:
-    """A failure counts if it is repeated with fresh seeds, both at 1e-3 / 500."""
-    options = {"widths": (16, 64, 256), "runs": 2048, "false_alarm": 2e-6}
+    """A failure counts if it is repeated with fresh seeds, both at 1e-3 / 500. Averages that are divided by small ones, or
+    multiplied, converge late: hence the widths."""
+    options = {"widths": (64, 512, 4096), "runs": 1024, "false_alarm": 2e-6}
     if not converges(draft.program, rng=0, **options).passed:
         assert_converges(draft.program, rng=1, **options)
 
@@ -186,7 +187,7 @@ def check_converges(draft: Draft) -> None:
 WHOLE = (Phase.explicit, Phase.generate)  # shrinking would take hours: minutes a program
 
 
-@settings(max_examples=4, phases=WHOLE)
+@settings(max_examples=3, phases=WHOLE)
 @given(programs(statements=4))
 def test_random_programs_converge(draft: Draft) -> None:
     check_converges(draft)

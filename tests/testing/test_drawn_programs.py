@@ -1,14 +1,18 @@
 """Random programs of netsor.testing: inside the theorem, or outside it for the reason given; readable, and small."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from strategies import World
 
 from netsor import Program, simulate
 from netsor.algebra.pivots import is_score
 from netsor.functions import relu
 from netsor.ir import Function, Term, postorder
+from netsor.numeric.named import extent
 from netsor.rules.matmul import MatMul
 from netsor.rules.mean import Mean
 from netsor.testing import Draft, Illegal, covariances, illegal_programs, nonlinearities, programs, terms
@@ -63,11 +67,17 @@ def test_programs_have_limits_and_read_as_code(draft: Draft) -> None:
 
 
 def check_runs(draft: Draft, width: int, runs: int = 8) -> None:
-    """Derived, unrolled, evaluated and simulated without an exception; every number is finite."""
+    """Derived, unrolled, evaluated and simulated without an exception; every number is finite, and a program without plates
+    has the values of the program with plates."""
     program = draft.program
     limit = program.limit()
     assert str(limit)
-    assert list(program.unroll())
+    world, flat = World(), program.unroll()
+    for name, term in program.items():
+        whole = world.value(term).full(term.free)
+        for at in product(*(range(extent(i.plate)) for i in term.free)):
+            alone = world.value(flat["_".join((name, *map(str, at)))])
+            np.testing.assert_allclose(*np.broadcast_arrays(alone.data, whole[at]), rtol=1e-9, atol=1e-9)
     drawn = [limit.sample(runs, rng=0), simulate(program, width=width, runs=runs, rng=0)]
     assert all(np.isfinite(a).all() for d in drawn for a in d.arrays.values())
 
