@@ -5,7 +5,7 @@ P(|Z| > t) <= 2 exp(-t²/(2v)). With N(x) = ess sup of E[x² | scores],
 
     N(W x)            = σ² N(x)                      an average over coordinates
     N(Σ_j A_j x_j)    <= max_j N(x_j)                A on the simplex: x -> E[x² | scores] is convex
-    N(x + y)          <= N(x) + N(y)                 uncorrelated given the scores; else (√N(x) + √N(y))²
+    N(x + y)          <= N(x) + N(y)                 E[xy | scores] = 0; else (√N(x) + √N(y))²
     N(c x)            <= sup c² N(x)
 
 Source: docs/theory.md, Corollary 9; Sakai, Karakida, Imaizumi 2025, Corollary 3.2, for the claim.
@@ -99,7 +99,7 @@ class Proxies:
         if isinstance(op, Map):
             name, args = op.fn.name, x.args
             if name in ("add", "sub"):
-                return self.together([self.norm(a) for a in args], [self.moments.sources(a) for a in args])
+                return self.together(*args)
             if name in ("mul", "div"):
                 scalars = [a for a in args if a.width is None]
                 vectors = [a for a in args if a.width is not None]
@@ -143,17 +143,22 @@ class Proxies:
         return value
 
     def independent(self, x: Term, letter: Slot) -> bool:
-        """Are members of a family uncorrelated given the scores? Every source carries the letter as a copy of its own."""
+        """Are members of a family uncorrelated given the scores, and centred? Every source has a copy for each member."""
+        if self.moments.expect(x):
+            return False
         for m in self.moments.expand(x, deep=False):
             for a in m.atoms:
                 if not (isinstance(a.op, MatMul) and letter in a.own):
                     return False
         return True
 
-    def together(self, values: list[float], sources: list[frozenset[bytes]]) -> float:
-        one, two = sources
-        value = sum(values) if not one & two else sum(map(sqrt, values)) ** 2
-        self.say(f"a sum of two, {'by Minkowski' if one & two else 'uncorrelated given the scores'}: at most {value:.6g}")
+    def together(self, x: Term, y: Term) -> float:
+        """A sum or difference. Without a common source E[xy | scores] = E[x | scores] E[y | scores]."""
+        one, two = self.norm(x), self.norm(y)
+        common = self.moments.sources(x) & self.moments.sources(y)
+        apart = not common and not (self.moments.expect(x) and self.moments.expect(y))
+        value = one + two if apart else (sqrt(one) + sqrt(two)) ** 2
+        self.say(f"a sum of two, {'uncorrelated given the scores' if apart else 'by Minkowski'}: at most {value:.6g}")
         return value
 
     def supremum(self, c: Term, inverse: bool) -> float:

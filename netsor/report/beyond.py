@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import log, sqrt
 from typing import Any
 
@@ -180,20 +181,33 @@ def exact(options: Options, seed: int, tick: Tick) -> dict[str, Any]:
     return out
 
 
+POWERS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def power(base: str, k: int) -> str:
+    return base + str(k).translate(POWERS)
+
+
+def formula(text: str) -> str:
+    """A product of sympy as it is written by hand."""
+    return re.sub(r"\*\*(\d+)", lambda m: m[1].translate(POWERS), text).replace("*", " ")
+
+
 def show_exact(r: Result) -> View:
     rows, gaps, same = [], [], []
     for row in r["rows"]:
+        moment, text = f"E {power(row['score'], row['power'])}", formula(row["formula"])
         for w in row["widths"]:
             value = read(w["simulated"])
             gap = (value - w["exact"]) / value.error if value.error else 0.0
             gaps.append(abs(gap))
-            rows.append([f"E {row['score']}^{row['power']}", row["formula"], w["n"], f"{w['exact']:.8g}", value, f"{gap:.1f}"])
+            rows.append([moment, text, w["n"], f"{w['exact']:.8g}", value, f"{gap:.1f}"])
         same.append(abs(row["limit"][0] - row["limit"][1]) < 1e-9)
     table = Table(["moment", "exactly", "n", "value", "simulated", "standard errors apart"], rows)
     first, limits = r["rows"][0], [[f"{row['limit'][k]:g}" for row in r["rows"]] for k in (0, 1)]
     sentences = [
-        f"E {first['score']}^{first['power']} = {first['formula']}. All {len(gaps)} simulated moments are within "
-        f"{max(gaps):.1f} standard errors of the formulas, which {verb(max(gaps) < 5)} what chance explains.",
+        f"E {power(first['score'], first['power'])} = {formula(first['formula'])}. All {len(gaps)} simulated moments are "
+        f"within {max(gaps):.1f} standard errors of the formulas, which {verb(max(gaps) < 5)} what chance explains.",
         f"The limits of the formulas {verb(all(same), 'are')} the moments of the limit law: "
         f"{listed(limits[0])} beside {listed(limits[1])}.",
     ]
@@ -201,7 +215,7 @@ def show_exact(r: Result) -> View:
     for row, color in zip(drawn, ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple"), strict=False):
         x, y = zip(*row["curve"], strict=True)
         whole = row["limit"][0]
-        curves.append(Curve(f"E {row['score']}^{row['power']}", x, [v / whole - 1 for v in y], None, "-", color))
+        curves.append(Curve(f"E {power(row['score'], row['power'])}", x, [v / whole - 1 for v in y], None, "-", color))
         points = [w for w in row["widths"] if w["simulated"][0] > whole]
         simulated = [w["simulated"][0] / whole - 1 for w in points]
         curves.append(Curve("", [w["n"] for w in points], simulated, [w["simulated"][1] / whole for w in points], "x", color))

@@ -201,8 +201,8 @@ def heads(r: Result) -> View:
         f"and {listed(f'{g * n:.0f}/n' for g in gaps)}, the effect of the width.",
         f"Kurtosis {verb(kurtosis / sqrt(24 / 50_000) > 5)} a witness at 50,000 draws (H = {first['H']}: {kurtosis}, "
         f"{kurtosis / sqrt(24 / 50_000):.1f} standard errors); KL to the Gaussian is {kl}.",
-        f"Scores of a second layer are {'a sharper' if deep > kurtosis else 'no sharper'} witness: excess kurtosis {deep}, "
-        f"KL to the Gaussian of equal variance {read(r['deep']['kl_gaussian'])} (programs/two_layers.py).",
+        f"Scores of a second layer are {'a' if deep > kurtosis else 'no'} sharper witness: excess kurtosis {deep}, KL to "
+        f"the Gaussian of equal variance {read(r['deep']['kl_gaussian'])} (programs/two_layers.py).",
     ]
     colors = dict(zip([row["H"] for row in r["rows"]], ("tab:blue", "tab:gray", "tab:green"), strict=False))
     kept = (r["rows"][0]["H"], r["rows"][-1]["H"])

@@ -79,6 +79,16 @@ def test_other_weights() -> None:
     assert shared.variance_proxy == pytest.approx(0.25)
 
 
+def test_means_are_not_uncorrelated() -> None:
+    """u = (1 + W1 z) + (1 + W2 z) has E u² = 4 + 2 E z², up to 6; added up as if uncorrelated the bounds give 4."""
+    i, j = Plate("token", 3).indices("i j")
+    x = vector("x", i)
+    z = sum_over(softmax(9 * dot(matrix("Q") @ x, matrix("K") @ x[j]), over=j) * (matrix("V") @ x[j]), j)
+    u = (1 + matrix("W1") @ z) + (1 + matrix("W2") @ z)
+    law = Program("means", y=matrix("W") @ u).limit().law("y", i=0, runs=2**10)
+    assert 5.9 < law.variances.max() <= law.variance_proxy <= 8 + 1e-9
+
+
 @pytest.mark.parametrize("weights", [lambda p, over: p, lambda p, over: exp(p / 9), lambda p, over: relu(p)])
 def test_no_claim_off_the_simplex(weights: Any) -> None:
     with pytest.raises(Numerical, match="not bounded, and not on the simplex"):
