@@ -364,6 +364,8 @@ ILL_FORMED: dict[str, list[Callable[[], Any]]] = {
         lambda: list(z),
         lambda: matrix("A", shape=(3, 4)),
         lambda: matrix("A", shape=n),
+        lambda: matrix("A", shape=(n,)),
+        lambda: matrix("A", shape=(n, n, n)),
         lambda: vector("y", width=3),
         lambda: vector("1y"),
         lambda: matrix(3),
