@@ -362,6 +362,8 @@ ILL_FORMED: dict[str, list[Callable[[], Any]]] = {
         lambda: mean(2),
         lambda: dot(2, 3),
         lambda: list(z),
+        lambda: rmsnorm(np.array(["a"])),
+        lambda: layernorm(2),
         lambda: matrix("A", shape=(3, 4)),
         lambda: matrix("A", shape=n),
         lambda: matrix("A", shape=(n,)),
