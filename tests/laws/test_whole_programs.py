@@ -163,6 +163,15 @@ def test_entries_outside_a_mask_are_not_printed() -> None:
     check_mask(masked_score())
 
 
+def test_either_of_two_predicates_is_no_conjunction() -> None:
+    """Where i < j or j < i, scores of one matrix have the covariances that they have where i and j are distinct."""
+    i, j = Plate("token", 2).indices("i j")
+    Y, z = matrix("Y", i), vector("z")
+    for where in ((i < j) | (j < i), ~((i <= j) & (j <= i)), distinct(i, j)):
+        covariance = Program("either", p=dot(Y @ z, Y[j] @ z, where=where)).limit().covariance("p").value
+        assert covariance[0, 1, 0, 1] == covariance[0, 1, 1, 0] == 1
+
+
 # ------------------------------------------------------------------------------------------------------------- mutants
 
 TOKEN = Plate("token", 2)

@@ -187,7 +187,7 @@ def check_converges(draft: Draft) -> None:
 WHOLE = (Phase.explicit, Phase.generate)  # shrinking would take hours: minutes a program
 
 
-@settings(max_examples=3, phases=WHOLE)
+@settings(max_examples=2, phases=WHOLE)
 @given(programs(statements=4))
 def test_random_programs_converge(draft: Draft) -> None:
     check_converges(draft)
