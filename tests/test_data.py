@@ -160,8 +160,6 @@ def test_numbers_names_and_shared_things() -> None:
         (lambda: elementwise(np.arctan)(vector("h")), "arctan"),
         (lambda: elementwise(lambda t: t, name="mine")(vector("h")), "mine"),
         (lambda: vector("h", law=Law("coin", lambda k: 1 - k % 2, lambda u: np.sign(u - 0.5))), "coin"),
-        (lambda: elementwise(sympy.Lambda(x, sympy.besselj(0, x)))(vector("h")), "besselj"),
-        (lambda: elementwise(sympy.Lambda(x, sympy.Function("evil")(x)), growth=1)(vector("h")), "evil"),
     ],
 )
 def test_code_is_no_data(made: Callable[[], Any], named: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,20 @@ REPAIRS: dict[str, list[Callable[[], Any]]] = {
     ],
     "NS310": [lambda: load("attention", {})],
     "NS311": [lambda: Program("copy", y=2 * z)["y"]],
+    "NS312": [lambda: drawn_twice(0, 0), lambda: drawn_twice(0, 1, apart=True)],
     "NS401": [lambda: limit_law(tol=1e-2)],
     "NS402": [lambda: Program("root", y=sqrt(beta) * z).at(beta=1.0)],
     "NS403": [lambda: simulate(Program("p", p=dot(W @ y, V @ z)), width=2**20, runs=2, rng=0)],
 }
+
+
+def drawn_twice(first: int, second: int, apart: bool = False) -> Any:
+    """The same call again, or another one with a folder of its own."""
+    copy = Program("copy", y=2 * z)
+    with TemporaryDirectory() as folder:
+        for seed, out in ((first, "a"), (second, "b" if apart else "a")):
+            drawn = simulate(copy, width=8, runs=8, rng=seed, out=Path(folder) / out)
+    return drawn
 
 
 def limit_law(tol: float) -> Any:
