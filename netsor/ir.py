@@ -11,7 +11,7 @@ by a structural digest; every interpreter keys its caches by it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import count
@@ -55,9 +55,11 @@ class Plate:
     extent: int | None = None
     symbol: str | None = None
     infinite: bool = False
+    code: int = field(init=False, repr=False, compare=False)  # the hash: letters are looked up everywhere
 
     def __post_init__(self) -> None:
         identifier(self.name, "a plate")
+        object.__setattr__(self, "code", hash(self.name))
         if self.symbol is not None:
             symbolic(self.symbol, "the size of a plate")
         if self.extent is None:
@@ -98,6 +100,12 @@ class Plate:
     def __str__(self) -> str:
         return self.name
 
+    def __hash__(self) -> int:
+        return self.code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plate, (self.name, self.extent, self.symbol, self.infinite)
+
 
 class Letter:
     """What may stand in a slot. Comparisons and differences of letters are scalar terms (masks, relative positions)."""
@@ -127,10 +135,18 @@ class Index(Letter):
 
     name: str
     plate: Plate
+    code: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.startswith(("#", "@"))):  # letters of the interpreters
             identifier(self.name.rstrip("'") if isinstance(self.name, str) else self.name, "an index")
+        object.__setattr__(self, "code", hash((self.name, self.plate)))
+
+    def __hash__(self) -> int:
+        return self.code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Index, (self.name, self.plate)
 
     @property
     def prime(self) -> Index:

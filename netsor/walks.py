@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
-from netsor.ir import Family, Index, Member, Slot, Term, make, postorder
+from netsor.ir import Family, Index, Member, Slot, Term, free_of, make, postorder
 from netsor.ops import Op, Typical
 
 
@@ -15,8 +16,14 @@ def generic(family: Family) -> Term:
 
 def canonical(term: Term) -> tuple[Term, dict[Slot, Slot]]:
     """The term with its free letters named @0, @1, ... by first appearance, and the way back."""
-    to: dict[Slot, Slot] = {i: Index(f"@{k}", i.plate) for k, i in enumerate(term.free)}
-    return term.at(to), {new: old for old, new in to.items()}
+    slots, back = renamed(term.slots)
+    return Term(term.family, slots), back
+
+
+@lru_cache(2**14)
+def renamed(slots: tuple[Slot, ...]) -> tuple[tuple[Slot, ...], dict[Slot, Slot]]:
+    to: dict[Slot, Slot] = {i: Index(f"@{k}", i.plate) for k, i in enumerate(free_of(slots))}
+    return tuple(to.get(s, s) for s in slots), {new: old for old, new in to.items()}
 
 
 def rebuild(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -402,3 +403,12 @@ def test_names_are_identifiers(name: Any) -> None:
 @pytest.mark.parametrize("extent", [0, -1, 2.0, True, "3"])
 def test_the_size_of_a_plate_is_a_positive_integer(extent: Any) -> None:
     refused("NS306", lambda: Plate("token", extent))
+
+
+def test_letters_are_found_in_another_process() -> None:
+    """Their hashes are computed once, and strings hash differently in every process."""
+    letter = Plate("token", 3).index("i")
+    found = f"import pickle; from netsor import Plate; x = pickle.loads({pickle.dumps(letter)!r}); "
+    check = found + 'assert x in {Plate("token", 3).index("i")} and x.plate in {Plate("token", 3)}'
+    for seed in ("1", "2"):
+        subprocess.run([sys.executable, "-c", check], check=True, env={**os.environ, "PYTHONHASHSEED": seed})

@@ -231,7 +231,7 @@ class Frames(Interpreter):
         size, new = (sum(count(p.inner) for _, p in some) for some in (every, every[-1:]))
         total = np.zeros((*map(extent, room.plates), self.at.setting.runs, new, size))
         for block in self.at.blocks(room.width, room.heads):
-            x = np.moveaxis(self._stacked(block, room, every), -3, -2)
+            x = np.swapaxes(self._stacked(block, room, every), -3, -2)
             total += self.at.setting.arithmetic.gram(x if R is None else forward(R, x), new)
         return total
 

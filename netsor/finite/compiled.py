@@ -196,6 +196,6 @@ class Compiled(Arithmetic):
             return super().gram(x, new)
         runs = lead[-1]
         out = np.empty((*lead, new, rows))
-        by_rows = np.ascontiguousarray(np.moveaxis(x, -2, -3))
+        by_rows = np.ascontiguousarray(np.swapaxes(x, -2, -3))
         grams(by_rows.reshape(-1, rows, runs, n), new, out.reshape(-1, runs, new, rows))
         return out

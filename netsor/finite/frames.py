@@ -20,6 +20,8 @@ class Frame:
     heads     unit vectors at the start; where they are all of R^m, coordinates are what they are called
     slots     length of coordinate vectors
     filled    how many are revealed: heads (unit vectors), then directions of explicit vectors and of drawn ones as they come
+    plain     explicit directions that are slots, the first after the heads, since nothing was drawn before them
+    directions  the others
     root      explicit vectors in terms of their own orthonormal directions
     Shapes: vectors (*batch, vectors, runs, slots), kept in memory with runs running fastest where slots are few.
     """
@@ -27,7 +29,7 @@ class Frame:
     def __init__(self, batch: tuple[int, ...], runs: int, slots: int, heads: int, dimension: int) -> None:
         self.batch, self.runs, self.slots, self.heads, self.dimension = batch, runs, slots, heads, dimension
         self.filled = heads
-        self.drawn = False
+        self.drawn, self.plain = False, 0
         self.root = Root(np.zeros((*batch, runs, 0, 0)))
         self.directions = self.zeros(0)
 
@@ -60,13 +62,21 @@ class Frame:
 
     def explicit(self, head: np.ndarray, rows: np.ndarray, source: Source) -> np.ndarray:
         """Coordinates of explicit vectors: the head, and `rows` (their part of the root) on the explicit directions."""
-        out = self.zeros(rows.shape[-2])
+        out, new = self.zeros(rows.shape[-2]), rows.shape[-2]
         out[..., : self.heads] = head
         if self.heads == self.dimension:
             return out
-        self._reveal(rows.shape[-2], source)
-        beyond = np.einsum("...rtk,...krs->...trs", rows, self.directions[..., : rows.shape[-1], :, :])
-        return np.asarray(out + beyond)
+        if self.drawn:
+            self._reveal(new, source)
+        else:
+            self.plain += new
+            self.filled += new
+        rows = np.moveaxis(rows, -3, -1)
+        out[..., self.heads : self.heads + self.plain] = np.swapaxes(rows[..., : self.plain, :], -1, -2)
+        if self.directions.shape[-3]:
+            beyond = np.ascontiguousarray(rows[..., self.plain :, :])
+            out += np.swapaxes(np.einsum("...tkr,...ksr->...tsr", beyond, np.swapaxes(self.directions, -1, -2)), -1, -2)
+        return out
 
     def _reveal(self, vectors: int, source: Source) -> None:
         """Directions of new explicit vectors, orthogonal to the older explicit ones.
@@ -75,17 +85,12 @@ class Frame:
         on what is revealed there, chi_{m-k} beyond, then normalised.
         """
         for _ in range(vectors):
-            new = self.zeros(1)
-            k = self.filled
-            if self.drawn:
-                g = np.swapaxes(source.standard_normal((*self.batch, 1, k - self.heads, self.runs)), -1, -2)
-                new[..., self.heads : k] = g
-                for _ in range(2):
-                    part = np.einsum("...krs,...jrs->...rkj", self.directions, new)
-                    new = new - np.einsum("...rkj,...krs->...jrs", part, self.directions)
-                new[..., k] = np.sqrt(source.chisquare(self.dimension - k, (*self.batch, 1, self.runs)))
-                new = new / np.sqrt(np.einsum("...s,...s->...", new, new))[..., None]
-            else:
-                new[..., k] = 1.0
+            new, start, k = self.zeros(1), self.heads + self.plain, self.filled
+            new[..., start:k] = np.swapaxes(source.standard_normal((*self.batch, 1, k - start, self.runs)), -1, -2)
+            for _ in range(2):
+                part = np.einsum("...krs,...jrs->...rkj", self.directions, new)
+                new = new - np.einsum("...rkj,...krs->...jrs", part, self.directions)
+            new[..., k] = np.sqrt(source.chisquare(self.dimension - k, (*self.batch, 1, self.runs)))
+            new = new / np.sqrt(np.einsum("...s,...s->...", new, new))[..., None]
             self.directions = np.concatenate([self.directions, new], axis=-3)
             self.filled += 1

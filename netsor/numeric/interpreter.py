@@ -14,7 +14,7 @@ from netsor.checks import Number
 from netsor.errors import IllFormed, Numerical, located
 from netsor.ir import Index, Size, Slot, Term
 from netsor.numeric.named import Named, combine, contract, count, extent, named, union
-from netsor.ops import Along, Compare, Const, Generator, Growth, Map, Offset, Op, Param, Table
+from netsor.ops import MUL, Along, Compare, Const, Generator, Growth, Map, Offset, Op, Param, Table
 from netsor.rules.input import Prior
 from netsor.rules.matmul import Sigma2
 from netsor.walks import canonical
@@ -52,6 +52,10 @@ class Interpreter:
 
     def _along(self, op: Along, term: Term) -> Named:
         (bound,), args = term.open()
+        if op.fn.name == "sum" and len(args) == 1 and is_multiple(args[0]):
+            factors = [self.argument(args[0], a) for a in args[0].args]
+            alike = 1 if any(bound in f.over for f in factors) else extent(bound.plate)
+            return self.checked(term, contract(alike, factors, term.free))
         arrays = [self.argument(term, a) for a in args]
         over = (*(i for i in union(*(a.over for a in arrays)) if i != bound), bound)
         axis = len(over) - 1
@@ -97,6 +101,11 @@ class Interpreter:
             piece = contract(m.number * count(alike), factors, out)
             total = piece if total is None else combine(np.add, total, piece)
         return named(0.0) if total is None else total
+
+
+def is_multiple(term: Term) -> bool:
+    """Is it a product of two, not both of them vectors? A sum of such products is a contraction."""
+    return isinstance(term.op, Map) and term.op.fn is MUL and any(a.width is None for a in term.args)
 
 
 @singledispatch

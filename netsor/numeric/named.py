@@ -23,6 +23,8 @@ class Named:
 
     def spread(self, over: Sequence[Index]) -> np.ndarray:
         """The data with one axis for each letter of `over`, of length 1 where the array does not depend on it."""
+        if self.over == tuple(over):
+            return self.data
         axes = [self.over.index(i) for i in over if i in self.over]
         data = self.data.transpose(*axes, -2, -1)
         return data.reshape(*(extent(i.plate) if i in self.over else 1 for i in over), *data.shape[-2:])
@@ -30,7 +32,8 @@ class Named:
     def full(self, over: Sequence[Index]) -> np.ndarray:
         """The same, broadcast to the full size of every letter."""
         data = self.spread(over)
-        return np.broadcast_to(data, (*(extent(i.plate) for i in over), *data.shape[-2:]))
+        shape = (*(extent(i.plate) for i in over), *data.shape[-2:])
+        return data if data.shape == shape else np.broadcast_to(data, shape)
 
     def relabel(self, to: Mapping[Slot, Slot]) -> Named:
         """Letters replaced: a member selects, a repeated letter takes the diagonal."""
@@ -103,7 +106,8 @@ def contract(number: Number, factors: Sequence[Named], out: Sequence[Index]) -> 
         shape = [n for k, n in enumerate(data.shape) if k < data.ndim - 2 or n > 1]
         operands += [data.reshape(shape), labels]
     result = [label[i] for i in kept] + [t for t, on in zip(tails, live, strict=True) if on]
-    data = np.einsum(*operands, result, optimize="greedy") if factors else np.asarray(1.0)
+    several = len(factors) > 2 or not any(all(f.data.shape[t] > 1 for f in factors) for t in (-2, -1))
+    data = np.einsum(*operands, result, optimize="greedy" if several else False) if factors else np.asarray(1.0)
     shape = [extent(i.plate) for i in kept]
     sizes = [max([f.data.shape[t] for f in factors], default=1) for t in (-2, -1)]
     return Named(tuple(kept), float(number) * data.reshape(*shape, *sizes))
