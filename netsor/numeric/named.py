@@ -106,8 +106,9 @@ def contract(number: Number, factors: Sequence[Named], out: Sequence[Index]) -> 
         shape = [n for k, n in enumerate(data.shape) if k < data.ndim - 2 or n > 1]
         operands += [data.reshape(shape), labels]
     result = [label[i] for i in kept] + [t for t, on in zip(tails, live, strict=True) if on]
-    several = len(factors) > 2 or not any(all(f.data.shape[t] > 1 for f in factors) for t in (-2, -1))
-    data = np.einsum(*operands, result, optimize="greedy" if several else False) if factors else np.asarray(1.0)
+    common = any(all(f.data.shape[t] > 1 for f in factors) for t in (-2, -1))
+    plain = common and len(factors) <= 2  # a loop along the common axis; many small matrix products are slower
+    data = np.einsum(*operands, result, optimize=False if plain else "greedy") if factors else np.asarray(1.0)
     shape = [extent(i.plate) for i in kept]
     sizes = [max([f.data.shape[t] for f in factors], default=1) for t in (-2, -1)]
     return Named(tuple(kept), float(number) * data.reshape(*shape, *sizes))
