@@ -156,15 +156,18 @@ def late() -> Program:
 
 
 def test_small_widths_are_told_from_a_wrong_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three powers of n^{-1/2} are too few at n = 16: larger widths pass, and the record says both. A wrong limit fails both."""
+    """Three powers of n^{-1/2} are too few at n = 16: larger widths pass, and the record says both."""
     record = assert_converges(late(), **FAST)
-    assert record.passed and record.narrow is not None and not record.narrow.passed
+    assert record.passed
+    assert record.narrow is not None
+    assert not record.narrow.passed
     assert record.widths == (256, 2048, 16384)
     assert "before, at widths 16, 128, 1024: scores at p = " in str(record)
     assert record.data()["narrow"]["passed"] is False
     scores_of_a_tenth_more_variance(monkeypatch)
     record = converges(late(), **FAST | {"runs": 32768})
-    assert not record.passed and record.narrow is not None
+    assert not record.passed
+    assert record.narrow is not None
 
 
 def off_by_two_percent(draws: Any, names: Any, runs: int) -> np.ndarray:
