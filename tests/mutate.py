@@ -86,7 +86,7 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
 
     def inside(node: ast.AST, function: str, statement: int) -> Iterator[Mutant]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            function = f"{function}.{node.name}".lstrip(".")
+            function = f"{function}.{name_of(node)}".lstrip(".")
         for name, value in ast.iter_fields(node):
             if name in ("decorator_list", "annotation", "returns"):
                 continue
@@ -104,6 +104,11 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
                 yield from inside(child, function, begins)
 
     return inside(tree, "", 0)
+
+
+def name_of(node: ast.FunctionDef | ast.ClassDef) -> str:
+    """What it is registered for, where it has no name of its own."""
+    return node.name if node.name != "_" else ast.unparse(node.decorator_list[0]).split(".")[-2]
 
 
 def is_message(node: ast.AST) -> bool:
