@@ -3,7 +3,7 @@
     python tests/mutate.py netsor/algebra/scores.py netsor/rules/*.py
 
 Comparisons are turned round, + and - exchanged, terms of a sum dropped, 0 and 1 exchanged, conditions negated, and the
-operands of `and` and `or` dropped; not in decorators, annotations, assertions and the text of errors.
+operands of `and` and `or` dropped; not in decorators, annotations, assertions, the text of errors and `strict` of zip.
 
 The fast suite runs once, to learn which test runs which statement and how long it takes. Each mutant is then a forked child
 in which the code of the functions is exchanged; the tests that run the statement follow, those that noticed most in this
@@ -23,7 +23,7 @@ import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -39,7 +39,7 @@ TURNED = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
 EXCHANGED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult}
-MESSAGES = {"statement", "hypothesis", "consequence", "repair"}
+SPARED = {"statement", "hypothesis", "consequence", "repair", "strict"}
 HITS = "__hits__"
 Learnt = tuple[dict[str, float], dict[str, dict[int, set[str]]]]
 
@@ -91,7 +91,7 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
             if name in ("decorator_list", "annotation", "returns"):
                 continue
             for k, child in enumerate(value if isinstance(value, list) else [value]):
-                if not isinstance(child, ast.AST) or isinstance(child, ast.Assert) or is_message(child):
+                if not isinstance(child, ast.AST) or isinstance(child, ast.Assert) or is_spared(child):
                     continue
                 body = isinstance(child, ast.stmt) and isinstance(node, ast.FunctionDef)
                 begins = child.lineno if isinstance(child, ast.stmt) and (body or statement) else statement
@@ -111,8 +111,8 @@ def name_of(node: ast.FunctionDef | ast.ClassDef) -> str:
     return node.name if node.name != "_" else ast.unparse(node.decorator_list[0]).split(".")[-2]
 
 
-def is_message(node: ast.AST) -> bool:
-    return isinstance(node, ast.keyword) and node.arg in MESSAGES
+def is_spared(node: ast.AST) -> bool:
+    return isinstance(node, ast.keyword) and node.arg in SPARED
 
 
 def first_line(node: ast.AST) -> str:
@@ -141,17 +141,32 @@ class File:
     """A file of the library and its living functions."""
 
     def __init__(self, path: str) -> None:
-        self.path = str((ROOT / path).relative_to(ROOT))
-        self.absolute = str((ROOT / path).resolve())
+        self.absolute = str(Path(path).resolve())
+        self.path = str(Path(self.absolute).relative_to(ROOT.resolve()))
         self.source = Path(self.absolute).read_text(encoding="utf-8")
-        self.functions = [f for f in gc.get_objects() if isinstance(f, FunctionType) and f.__code__.co_filename == self.absolute]
+        functions = (f for f in gc.get_objects() if isinstance(f, FunctionType))
+        self.functions = [f for f in functions if f.__code__.co_filename == self.absolute]
 
-    def use(self, tree: ast.Module) -> None:
-        """Exchange the code of all functions."""
+    def use(self, tree: ast.Module, whole: bool = False) -> None:
+        """Exchange the code of all functions; where the whole file is meant, what stands outside of them too."""
         codes = {key(c): c for c in inner(compile(tree, self.absolute, "exec"))}
         for f in self.functions:
             if key(f.__code__) in codes:
                 f.__code__ = codes[key(f.__code__)]
+        if whole:
+            name = self.path.removesuffix(".py").replace("/", ".")
+            new: dict[str, Any] = {"__name__": name}
+            exec(compile(tree, self.absolute, "exec"), new)
+            replace_defaults(vars(sys.modules[name]), new)
+
+
+def replace_defaults(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """The default arguments of functions, and those of the methods of classes."""
+    for name in old.keys() & new.keys():
+        if isinstance(old[name], FunctionType):
+            old[name].__defaults__, old[name].__kwdefaults__ = new[name].__defaults__, new[name].__kwdefaults__
+        elif isinstance(old[name], type) and isinstance(new[name], type) and old[name] is not new[name]:
+            replace_defaults(vars(old[name]), vars(new[name]))
 
 
 def inner(code: CodeType) -> Iterator[CodeType]:
@@ -295,7 +310,7 @@ class Mutation:
         if not pid:
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             self.quiet()
-            file.use(mutant.tree)
+            file.use(mutant.tree, whole=not mutant.statement)
             self.run(tests, self.seconds, running)
             os._exit(0)
         ended = os.waitpid(pid, 0)[1]
@@ -323,8 +338,9 @@ def main() -> int:
     import pytest
 
     plugin = Mutation(options)
-    arguments = ["-s", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", f"--rootdir={ROOT}", *(f"--ignore=tests/{x}" for x in LEFT_OUT)]
-    ended = pytest.main([*arguments, *options.tests], plugins=[plugin])
+    left_out = [f"--ignore=tests/{x}" for x in LEFT_OUT]
+    arguments = ["-s", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", f"--rootdir={ROOT}", *left_out, *options.tests]
+    ended = pytest.main(arguments, plugins=[plugin])
     return int(ended) or int(plugin.unexplained > 0)
 
 

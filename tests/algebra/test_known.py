@@ -44,7 +44,7 @@ def test_quadratic(name: str) -> None:
         (u + 2 * v, [u + 2 * v]),
         (tanh(u + v) * relu(u), [u + v, u]),
         (tanh((u + 1) * (u + 1)), [u + 1]),
-        (tanh(u * u - u), [u]),
+        (tanh(u * u - 2 * u), [u, 2 * u]),
         (exp(u * u / 9 - 2 * u), [u]),
         (exp((u + 1) ** 2 / 9), [u + 1]),
         (exp(u * v / 9), [u, v]),
