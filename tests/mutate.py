@@ -161,10 +161,12 @@ class File:
 
 
 def replace_defaults(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """The default arguments of functions, and those of the methods of classes."""
+    """The default arguments of functions and of methods, and the methods that dataclasses are given."""
     for name in old.keys() & new.keys():
         if isinstance(old[name], FunctionType):
             old[name].__defaults__, old[name].__kwdefaults__ = new[name].__defaults__, new[name].__kwdefaults__
+            if old[name].__code__.co_filename == "<string>":
+                old[name].__code__ = new[name].__code__
         elif isinstance(old[name], type) and isinstance(new[name], type) and old[name] is not new[name]:
             replace_defaults(vars(old[name]), vars(new[name]))
 
@@ -290,9 +292,7 @@ class Mutation:
                 if mutant.name not in explained:
                     self.unexplained += 1
                     self.say(f"{file.path}:{mutant.line}: {mutant.name}   [{len(tests)} tests]")
-        self.say(
-            f"{file.path}: {total - survivors} of {total} noticed, {survivors} survive, {time.monotonic() - start:.0f} s"
-        )
+        self.say(f"{file.path}: {total - survivors} of {total} noticed, {survivors} survive, {time.monotonic() - start:.0f} s")
 
     def chosen(self, names: set[str], noticed: Counter[str]) -> list[str]:
         left = self.options.seconds
