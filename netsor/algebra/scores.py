@@ -20,7 +20,11 @@ def score_covariance(moments: Moments, p: Term, q: Term) -> Poly:
         return moments.expect(*factors)
     leaf = leaf_of(factors)
     poly = moments.define(leaf)
-    return Poly(tuple(m for m in (scalar(leaf) if poly is None else poly) if simplify(Mono(1, m.bound, (*m.scalars, *masks))) is not None))
+    return Poly(
+        tuple(
+            m for m in (scalar(leaf) if poly is None else poly) if simplify(Mono(1, m.bound, (*m.scalars, *masks))) is not None
+        )
+    )
 
 
 def conjuncts(mask: Term) -> list[Term]:

@@ -128,6 +128,16 @@ def test_plates_without_a_size_are_as_large_as_it_takes(masks: list[Term], so: b
     assert possible({s: s for s in (u, v, w)}, masks) == so
 
 
+def test_a_letter_that_is_a_member_of_large_number() -> None:
+    """Where u is member 7, v lies beyond it or before it, and two before member 1 are one too many."""
+    at: dict[Slot, Slot] = {u: L7, L7: L7, v: v, w: w}
+    assert possible(at, [u < v, v < w])
+    assert possible(at, [v < u, w < v])
+    assert possible({**at, u: Member(LOOSE, 2)}, [v < u, w < v])
+    assert not possible({**at, u: Member(LOOSE, 1)}, [v < u, w < v])
+    assert not possible({i: T2, T2: T2, j: j, k: k}, [i < j, i < k])  # of four tokens
+
+
 UNKNOWN = table("m", i)
 
 
