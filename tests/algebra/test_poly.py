@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from netsor import Plate, vector
@@ -141,6 +141,8 @@ def test_bound_sums(p: Poly, bound: tuple[Index, ...]) -> None:
 
 
 @given(polys, st.dictionaries(st.sampled_from([i, j, k]), tokens), st.dictionaries(st.sampled_from([a, b]), pairs))
+@example(Poly((Mono(1, (j,), (S, C.at({i: j})), (X.at({i: j}),)),)), {i: j, j: k}, {})
+@example(Poly((Mono(1, (j,), (S, C.at({i: j})), (X.at({i: j}),)),)), {j: i}, {a: b})
 def test_letters_replaced(p: Poly, one: dict[Slot, Slot], two: dict[Slot, Slot]) -> None:
     """By letters, perhaps those of a bound sum, or by members."""
     to = {**one, **two}
