@@ -194,7 +194,8 @@ class Growths:
         up, down = self.of(arg), self.inverse(arg)
         whole = up + down
         if whole.fault:
-            return whole
+            code = whole.fault.code if whole.fault.undefined else UNCERTAIN  # the logarithm may be integrable again
+            return replace(whole, fault=replace(whole.fault, code=code))
         degrees = [len(m.atoms) for e in whole.exponents if not (e.bounded and lo > 0) for m in e.poly]
         return Majorant(
             degree=max([0.0, whole.order, *map(float, degrees)]),
@@ -311,7 +312,7 @@ class Growths:
         if is_map(term, "add", "pieces", "maximum") and all(self.ranges.of(a)[0] >= 0 for a in args):
             best = [r for a in args if (r := self.inverse(a)).fault is None and r.pole is None]
             if best and not is_map(term, "pieces"):
-                return replace(best[0], tame=best[0].tame and m.tame)
+                return replace(best[0], tame=best[0].tame and m.tame, sharp=False)
         poly = self.moments.expand(term)
         if poly and not any(x.atoms for x in poly):
             return Majorant()
