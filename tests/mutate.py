@@ -5,10 +5,11 @@
 Comparisons are turned round, + and - exchanged, terms of a sum dropped, 0 and 1 exchanged, conditions negated, and the
 operands of `and` and `or` dropped; not in decorators, annotations, assertions, the text of errors and `strict` of zip.
 
-The fast suite runs once, to learn which test runs which statement and how long it takes. Each mutant is then a forked child
-in which the code of the functions is exchanged; the tests that run the statement follow, those that noticed most in this
-file first, then the quickest, until one fails. A mutant survives when all pass that fit into --seconds, none longer
-than LONGEST. What survives is equal to the original (then survivors.toml says why) or a hole in the tests.
+The fast suite, but for LEFT_OUT, runs once, to learn which test runs which statement and how long it takes. Each mutant is
+then a forked child in which the code of the functions is exchanged; the tests that run the statement follow, those that
+noticed most in this file first, then those of the folder that mirrors its own, then the quickest, until one fails. A mutant
+survives when all pass that fit into --seconds, none longer than LONGEST. What survives is equal to the original (then
+survivors.toml says why) or a hole in the tests.
 """
 
 import argparse
@@ -284,7 +285,7 @@ class Mutation:
             if self.options.match not in mutant.name:
                 continue
             total += 1
-            tests = self.chosen(reached.get(mutant.statement, set()) if mutant.statement else anywhere, noticed)
+            tests = self.chosen(file, reached.get(mutant.statement, set()) if mutant.statement else anywhere, noticed)
             if by := self.noticed(file, mutant, tests):
                 noticed[by] += 1
             else:
@@ -294,10 +295,11 @@ class Mutation:
                     self.say(f"{file.path}:{mutant.line}: {mutant.name}   [{len(tests)} tests]")
         self.say(f"{file.path}: {total - survivors} of {total} noticed, {survivors} survive, {time.monotonic() - start:.0f} s")
 
-    def chosen(self, names: set[str], noticed: Counter[str]) -> list[str]:
+    def chosen(self, file: File, names: set[str], noticed: Counter[str]) -> list[str]:
+        mirror = f"tests/{Path(file.path).parent.name}/"
         left = self.options.seconds
         chosen = []
-        for name in sorted(names, key=lambda n: (-noticed[n], self.seconds[n], n)):
+        for name in sorted(names, key=lambda n: (-noticed[n], not n.startswith(mirror), self.seconds[n], n)):
             if self.seconds[name] <= min(left, LONGEST):
                 left -= self.seconds[name]
                 chosen.append(name)
