@@ -162,7 +162,8 @@ class Growths:
             return self.root(base, float(k))
         if c is not None and c > 0:
             return self.exponential(apply(MUL, math.log(float(c)), exponent))
-        return Majorant(fault=Fault(UNCERTAIN, "a power whose exponent is no number"))
+        lo, _ = self.ranges.of(base)
+        return Majorant(tame=False, jump=lo <= 0, fault=Fault(UNCERTAIN, "a power whose exponent is no number", lo < 0))
 
     def root(self, base: Term, k: float) -> Majorant:
         """base^k where k is no integer: the base must not be negative."""
