@@ -51,6 +51,9 @@ def own(expression: Any) -> Any:
     return elementwise(sympy.Lambda((t, u), expression), name="own")
 
 
+branches = own(sympy.Piecewise((sympy.exp(t), t > u), (sympy.exp(u), True)))
+
+
 def shown(m: Majorant) -> str:
     """The degree, the order, the exponents (! where they are not known to be bounded, 1 for none), what is certified, the
     pole and the fault (? where the function has no value somewhere)."""
@@ -265,21 +268,22 @@ def test_bound(term: Term, bound: str, inverse: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "kind"),
+    ("term", "kind"),
     [
         (x, "polynomial"),
         (exp(x), "exponential"),
         (exp(abs(x)), "exponential"),
         (exp(x * y), "quadratic"),
         (exp(-x * x), "polynomial"),
-        (exp(x - x * x), "exponential"),
+        (exp(x - x * x), "polynomial"),
+        (exp(x - x * x + y), "exponential"),
         (tanh(exp(x * x)), "polynomial"),
         (mean(exp(x)), "polynomial"),
     ],
 )
-def test_kind(m: Term, kind: str) -> None:
+def test_kind(term: Term, kind: str) -> None:
     growths = Growths(Moments())
-    assert growths.kind(growths.of(m)) == kind
+    assert growths.kind(growths.of(term)) == kind
 
 
 def test_what_is_known_of_scalars_decides_the_sign_of_a_form() -> None:
