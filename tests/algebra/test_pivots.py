@@ -1,8 +1,9 @@
 """Fresh forms: which terms of a product have one, and what becomes of a score that has none."""
 
 import pytest
+import sympy
 
-from netsor import Plate, dot, matrix, mean, relu, sum_over, tanh, unknown, vector
+from netsor import Plate, dot, elementwise, matrix, mean, relu, sum_over, tanh, unknown, vector
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import Pivots, Use, acyclic, is_score, meets, uses
 from netsor.algebra.poly import ONE, atom
@@ -190,6 +191,8 @@ def test_uses() -> None:
     assert {tuple(m.op.relation for m in u.masks) for u in uses({"z": outer})} == {("<",)}  # type: ignore[attr-defined]
     later = dot(U @ inner, X)
     assert {u.named for u in uses({"l": later})} == {True, False}
+    three = elementwise(sympy.Lambda(sympy.symbols("r s t"), sympy.Max(*sympy.symbols("r s t"))))
+    assert len(uses({"m": three(p, dot(x, e), dot(Q @ x, e))})) == 3
     mask = dot(Q @ X, K @ X[j], where=i < j)
     (only,) = uses({"m": mask})
     assert only.named
