@@ -190,6 +190,16 @@ def test_like_terms_are_collected(m: Mono, order: list[int], other: list[int]) -
         assert total([m, mixed]) == ZERO
 
 
+def test_bound_letters_exchange_their_names() -> None:
+    """Sum_{i,j} c[i,a] c[j,b] = Sum_{j,i} c[j,a] c[i,b]."""
+
+    def term(first: Index, second: Index) -> Mono:
+        return Mono(1, (first, second), (C.at({i: first}), C.at({i: second, a: b})))
+
+    assert len(total([term(i, j), term(j, i)])) == 1
+    assert len(total([term(i, j), Mono(1, (i, j), (C, C.at({i: j})))])) == 2
+
+
 def test_unlike_terms_are_kept_apart() -> None:
     unlike = [
         Mono(1, (), (S,), (X,)),
