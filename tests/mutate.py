@@ -188,8 +188,8 @@ class Mutation:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.out, self.child = options, os.fdopen(os.dup(1), "w"), False
-        self.learning, self.failed = False, set()
-        self.unexplained = 0
+        self.learning, self.unexplained = False, 0
+        self.failed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and self.learning:
@@ -212,7 +212,7 @@ class Mutation:
         print(text, file=self.out, flush=True)
 
     def learnt(self, files: list[File]) -> Learnt:
-        """The same from the file of an earlier run, if there is one, but for the tests that are new."""
+        """`coverage`, but of the new tests only where an earlier run has left a file."""
         store = self.options.learnt and Path(self.options.learnt)
         if not store:
             return self.coverage(files, list(self.items))
@@ -252,7 +252,6 @@ class Mutation:
                 self.say(f"fails without any change, and is left out: {name}")
                 continue
             seconds[name] = time.process_time() - start
-
             for path, lines in hits.items():
                 for line in lines:
                     reached[path].setdefault(line, set()).add(name)
@@ -307,7 +306,7 @@ class Mutation:
         return chosen
 
     def noticed(self, file: File, mutant: Mutant, tests: list[str]) -> str:
-        """The test that fails, or that the mutant kills."""
+        """The test that fails, or that ends the child; none when all pass."""
         running = os.memfd_create("running")
         pid = os.fork()
         if not pid:
