@@ -141,6 +141,13 @@ def test_infinitely_many_heads_are_gaussian() -> None:
     assert moments.expect(relu(y), tanh(one)) == moments.expect(relu(y)) * moments.expect(tanh(one))
 
 
+def test_infinitely_many_heads_have_no_value_at_a_width() -> None:
+    y = Program("heads", y=heads()[1]).at(head=oo)["y"]
+    with pytest.raises(IllFormed, match=r"P\.at\(head=16\)") as caught:
+        semantics.draw(y.op, y, None)
+    assert caught.value.code == "NS304"
+
+
 # -------------------------------------------------------------------------------------------------------- pivots and binding
 
 
