@@ -177,10 +177,8 @@ class Moments:
         for group in components(atoms, self.sources):
             if all(isinstance(a.op, Generator) for a in group):
                 out = out * self.isserlis(group)
-            elif any(map(is_sum, group)):
-                out = out * self._expect_connected(group)
             else:
-                out = out * scalar(leaf_of(group))
+                out = out * self._expect_connected(group)
             if not out:
                 return ZERO
         return out

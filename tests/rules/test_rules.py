@@ -90,6 +90,14 @@ def test_cumulants_of_a_law(moment: Callable[[int], int], cumulants: list[int]) 
     assert [law.cumulant(k) for k in range(1, 7)] == cumulants
 
 
+def test_a_law_is_its_name() -> None:
+    """Built again, by the same program or from a file, its functions are other objects."""
+    assert rademacher() == rademacher()
+    assert rademacher() != Law("sign", rademacher().moment, rademacher().quantile)
+    first, second = (Law("one", lambda k, c=c: c, float) for c in (1, 2))
+    assert first == second
+
+
 def cumulant(*terms: Term) -> Poly:
     return semantics.cumulant(terms[0].op, terms, Moments())
 
