@@ -108,6 +108,7 @@ def test_split() -> None:
     assert found.member.terms == (Mono(1, (), (p,)), Mono(3, (), (p,)))
     assert split(Moments(), Poly((average, Mono(2, (), (shared,))))) is None
     assert split(Moments(), Poly((Mono(2),))) is None
+    assert split(Moments(), Poly((Mono(2, (i,), (table("t", i),)),))) is None
     assert split(Moments(), Poly((Mono(1, (a,), (1 / H, shared * table("t", a))),))) is None
     assert split(Moments(), Poly((Mono(2, (i,), (dot(U @ x, V @ x),)), Mono(1, (b,), (p.at({a: b}),))))) is None
     inner = split(Moments(), Poly((Mono(1, (i, a), (1 / H, T, p)),)))
