@@ -20,6 +20,7 @@ AFFINE: dict[str, tuple[Term, list[Term]]] = {
     "a sum": (2 * x + 3 * (W @ x), [x, W @ x]),
     "a mean": (shifted + 1, [shifted]),
     "a mean beside a factor": (tanh(W @ x) * shifted + tanh(W @ x), [shifted]),
+    "two terms with a mean": (tanh(e) * shifted + relu(e) * shifted, [shifted]),
     "two terms of one source": (tanh(e) * (W @ x) + 2 * (W @ relu(x)), [W @ x]),
     "a function of it": (tanh(x) + x, []),
     "a product of two": ((W @ x) * (V @ x), []),

@@ -66,6 +66,8 @@ INDEPENDENT: dict[str, tuple[Term, bool]] = {
     "a function of it": (softmax(p, over=j), True),
     "two scores of its own": (p * dot(R @ x, K @ x), True),
     "matrices of its own, added": (dot(Q @ x + R @ x, K @ x[j]), True),
+    "vectors of its own under a matrix of all": (dot(U @ (Q @ x[0] + R @ x[0]), V @ x[1]), True),
+    "vectors of all under a matrix of all": (dot(U @ (x[0] + x[1]), V @ own), True),
     "a vector of its own": (dot(U @ x, V @ own), True),
     "a score of all": (shared, False),
     "one of its own and one of all": (p * shared, False),

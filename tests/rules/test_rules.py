@@ -177,6 +177,7 @@ def test_parameters_are_bound_in_place() -> None:
     Q = P.at(m=2, s=5)
     assert Q.limit().covariance("y").item() == pytest.approx(25 * 5)
     assert Q.limit().covariance("z").item() == pytest.approx(9 * 17)
+    assert P.at(m=2)["y"].op.matrix.sigma.value is None
     assert P.at(s=5)["y"].op.matrix.sigma.value == 5
     assert {f.op.mean.value for f in postorder(P.at(s=5)["y"]) if hasattr(f.op, "mean")} == {None}
 
