@@ -18,7 +18,7 @@ from netsor.algebra.poly import Mono, Poly, bind, scalar
 from netsor.algebra.scores import score_covariance
 from netsor.checks import Number
 from netsor.ir import Index, Plate, Term, apply, lift, make, postorder
-from netsor.ops import MUL, Generator, Op, Param
+from netsor.ops import MUL, Op, Param
 from netsor.walks import generic
 
 
@@ -71,10 +71,11 @@ def white_form(moments: Moments, pivots: Pivots, score: Term, rank: Mapping[byte
         if not fresh:
             return None
         last = max(fresh, key=lambda s: rank.get(s, -1))
-        k = next(k for k, a in enumerate(m.atoms) if semantics.source(a.op) == last and isinstance(a.op, Generator))
+        k = next(k for k, a in enumerate(m.atoms) if semantics.source(a.op) == last)
         atom, others = m.atoms[k], (*m.atoms[:k], *m.atoms[k + 1 :])
         if atom.family.children:  # a matrix
-            form = scalar(make(Sigma(*named_sigma(atom)))) * scalar(white(last, atom, product(others), atom.args[0]))
+            record = record_of(atom)
+            form = scalar(make(Sigma(record.name, record.sigma))) * scalar(white(last, atom, product(others), atom.args[0]))
         else:
             form = scalar(white(last, atom, atom, product(others)))
             mean = Poly((Mono(m.number, (), m.scalars, others),)) * semantics.cumulant(atom.op, (atom,), moments)
@@ -85,12 +86,12 @@ def white_form(moments: Moments, pivots: Pivots, score: Term, rank: Mapping[byte
 
 def white(source: bytes, atom: Term, left: Term, right: Term) -> Term:
     own = atom.own if atom.family.children else ()
-    return make(White(source, named_sigma(atom)[0]), own, (left, right))
+    return make(White(source, record_of(atom).name), own, (left, right))
 
 
-def named_sigma(atom: Term) -> tuple[str, Number | Param]:
-    record: Any = getattr(atom.op, "matrix", atom.op)
-    return record.name, getattr(record, "sigma", 1)
+def record_of(atom: Term) -> Any:
+    """What names a source: the record of a matrix, or the initial vector itself."""
+    return getattr(atom.op, "matrix", atom.op)
 
 
 def product(factors: Sequence[Term]) -> Term:

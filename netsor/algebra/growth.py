@@ -162,7 +162,8 @@ class Growths:
             return self.root(base, float(k))
         if c is not None and c > 0:
             return self.exponential(apply(MUL, math.log(float(c)), exponent))
-        return Majorant(fault=Fault(UNCERTAIN, "a power whose exponent is no number"))
+        lo, _ = self.ranges.of(base)
+        return Majorant(tame=False, jump=lo <= 0, fault=Fault(UNCERTAIN, "a power whose exponent is no number", lo < 0))
 
     def root(self, base: Term, k: float) -> Majorant:
         """base^k where k is no integer: the base must not be negative."""
@@ -194,7 +195,8 @@ class Growths:
         up, down = self.of(arg), self.inverse(arg)
         whole = up + down
         if whole.fault:
-            return whole
+            code = whole.fault.code if whole.fault.undefined else UNCERTAIN  # the logarithm may be integrable again
+            return replace(whole, fault=replace(whole.fault, code=code))
         degrees = [len(m.atoms) for e in whole.exponents if not (e.bounded and lo > 0) for m in e.poly]
         return Majorant(
             degree=max([0.0, whole.order, *map(float, degrees)]),
@@ -311,7 +313,7 @@ class Growths:
         if is_map(term, "add", "pieces", "maximum") and all(self.ranges.of(a)[0] >= 0 for a in args):
             best = [r for a in args if (r := self.inverse(a)).fault is None and r.pole is None]
             if best and not is_map(term, "pieces"):
-                return replace(best[0], tame=best[0].tame and m.tame)
+                return replace(best[0], tame=best[0].tame and m.tame, sharp=False)
         poly = self.moments.expand(term)
         if poly and not any(x.atoms for x in poly):
             return Majorant()

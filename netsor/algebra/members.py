@@ -83,8 +83,5 @@ def independent(moments: Moments, scalars: list[Term], letter: Index) -> bool:
         if is_score(t):
             scores.append(t)
         todo += [] if isinstance(t.op, Typical) else t.args
-    return all(
-        letter in p.slots
-        and all(diagonal(moments, score_covariance(moments, p, q.at({i: i.prime for i in q.free})), letter) for q in scores)
-        for p in scores
-    )
+    primed = [q.at({i: i.prime for i in q.free}) for q in scores]
+    return all(diagonal(moments, score_covariance(moments, p, q), letter) for p in scores for q in primed)

@@ -88,8 +88,6 @@ class Moments:
                 exact = isinstance(divisor.value, int | Fraction)
                 inverse = 1 / Fraction(divisor.value) if exact else 1 / divisor.value
                 return inner(args[0]).scaled(inverse)
-            if isinstance(args[0].op, Const) and args[0].op.value == 1:
-                return scalar(term)
             return inner(args[0]) * scalar(apply(DIV, 1, args[1]))
         if is_map(term, "pow") and term.width is not None and isinstance(args[1].op, Const):
             power = args[1].op.value
@@ -154,10 +152,9 @@ class Moments:
             product = product * self.expand(x, deep)
         if len(product) == 1:
             (m,) = product
-            untouched = m.number == 1 and not m.bound and not m.scalars and not any(map(is_sum, m.atoms))
-            whole = sorted(a.family.key for a in m.atoms) == sorted(x.family.key for x in args)
+            untouched = sorted(a.family.key for a in m.atoms) == sorted(x.family.key for x in args)
             connected = len(components(m.atoms, self.sources)) == 1
-            if untouched and whole and connected and not all(isinstance(a.op, Generator) for a in m.atoms):
+            if untouched and connected and not all(isinstance(a.op, Generator) for a in m.atoms):
                 return None
         return self.expect_poly(product)
 
@@ -180,10 +177,8 @@ class Moments:
         for group in components(atoms, self.sources):
             if all(isinstance(a.op, Generator) for a in group):
                 out = out * self.isserlis(group)
-            elif any(map(is_sum, group)):
-                out = out * self._expect_connected(group)
             else:
-                out = out * scalar(leaf_of(group))
+                out = out * self._expect_connected(group)
             if not out:
                 return ZERO
         return out

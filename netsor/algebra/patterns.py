@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
 
 from netsor.ir import Index, Member, Plate, Slot, Term
 from netsor.ops import AND, NOT, OR, Compare, Const, Map
@@ -30,14 +29,14 @@ def patterns(slots: Sequence[Slot]) -> Iterator[Pattern]:
 
 
 def partitions(slots: Sequence[Slot]) -> Iterator[list[list[Slot]]]:
-    """Set partitions; two members never share a block, and a member leads its block."""
+    """Set partitions of slots, members first; two members never share a block, and a member leads its block."""
     if not slots:
         yield []
         return
     *rest, last = slots
     for blocks in partitions(rest):
         for k, block in enumerate(blocks):
-            if isinstance(last, Index) or isinstance(block[0], Index):
+            if isinstance(last, Index):
                 yield [*blocks[:k], [*block, last], *blocks[k + 1 :]]
         yield [*blocks, [last]]
 
@@ -55,10 +54,10 @@ def possible(pattern: Mapping[Slot, Slot], masks: Sequence[Term], against: Term 
     wanted = [*masks] if against is None else [*masks, ~against]
     if not wanted:
         return True
-    reach = 1 + sum(abs(int(v)) for m in wanted for v in constants(m))
+    named = [s.at for s in (*letters, *(s for m in wanted for s in m.slots)) if isinstance(s, Member)]
+    largest = max(named, default=-1) + 1 + sum(isinstance(s, Index) for s in letters)  # beyond, members are alike
     ranges = []
     for s in letters:
-        largest = len(letters) * (reach + 1) + sum(m.at for m in letters if isinstance(m, Member))
         size = largest if s.plate.extent is None else min(s.plate.extent, largest)
         ranges.append([s.at] if isinstance(s, Member) else range(size))
     total = 1
@@ -91,10 +90,3 @@ def truth(mask: Term, at: Mapping[Slot, int]) -> bool | None:
             return absorbing
         return None if None in parts else not absorbing
     return bool(op.value) if isinstance(op, Const) else None
-
-
-def constants(mask: Term) -> Iterator[Any]:
-    """Members named in a predicate: beyond them, larger plates show nothing new."""
-    for s in mask.slots:
-        if isinstance(s, Member):
-            yield s.at

@@ -143,17 +143,17 @@ class Pivots:
 
     def verdict(self, score: Term, pattern: Pattern, at: Term, bad: Mono) -> Violation:
         left, right, *_ = at.args
-        a, b = (semantics.pivot(t.op, t) for t in (left, right))
-        separate = a is not None and b is not None and a.arg is not None and b.arg is not None
-        if separate and a and b and not meets((a.source, a.letters), (b.source, b.letters)):
+        matrices = [
+            (p.source, p.letters) for t in (left, right) if (p := semantics.pivot(t.op, t)) is not None and p.arg is not None
+        ]
+        if len(matrices) == 2 and not meets(*matrices):
             return Violation(score, pattern, "extrapolated", bad, Poly())
         mean = self.at_distinct_letters(self.moments.resolved(self.moments.expect(left, right)))
         return Violation(score, pattern, "not fresh" if self.is_zero(mean) else "diverges", bad, mean)
 
     def at_distinct_letters(self, poly: Poly) -> Poly:
         """The polynomial where different letters are different members."""
-        keep = [m for m in poly if not any(isinstance(s.op, Delta) and not {*s.own} & {*m.bound} for s in m.scalars)]
-        return total(keep)
+        return total(m for m in poly if not any(isinstance(s.op, Delta) for s in m.scalars))
 
     def candidates(self, score: Term) -> list[set[bytes]]:
         """For each term of the product, the sources that may serve as its pivot."""

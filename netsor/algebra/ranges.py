@@ -114,7 +114,7 @@ def power(x: Range, k: float) -> Range:
         lo, hi = max(0.0, lo, -hi), max(abs(lo), abs(hi))
     elif k != int(k):
         lo, hi = max(lo, 0.0), max(hi, 0.0)
-    return safe(lambda: math.copysign(abs(lo) ** k, lo)), safe(lambda: math.copysign(abs(hi) ** k, hi))
+    return math.copysign(safe(lambda: abs(lo) ** k), lo), math.copysign(safe(lambda: abs(hi) ** k), hi)
 
 
 def magnitude(x: Range) -> Range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from netsor.algebra.moments import Moments, leaf_of
-from netsor.algebra.poly import Mono, Poly, simplify
+from netsor.algebra.poly import Mono, Poly, scalar, simplify
 from netsor.ir import Term
 from netsor.ops import AND, Map
 
@@ -18,8 +18,13 @@ def score_covariance(moments: Moments, p: Term, q: Term) -> Poly:
     masks = tuple(m for t in (p, q) for mask in t.args[2:] for m in conjuncts(mask))
     if not masks:
         return moments.expect(*factors)
-    poly = moments.define(leaf_of(factors)) or Poly()
-    return Poly(tuple(m for m in poly if simplify(Mono(1, m.bound, (*m.scalars, *masks))) is not None))
+    leaf = leaf_of(factors)
+    poly = moments.define(leaf)
+    return Poly(
+        tuple(
+            m for m in (scalar(leaf) if poly is None else poly) if simplify(Mono(1, m.bound, (*m.scalars, *masks))) is not None
+        )
+    )
 
 
 def conjuncts(mask: Term) -> list[Term]:

@@ -91,13 +91,14 @@ def certificate(growths: Growths, term: Term) -> str:
 
 
 def dependence(families: Iterable[Family]) -> dict[bytes, set[bytes]]:
-    """For each matrix, the matrices that the vectors it acts on depend on, through vectors or scalars."""
+    """For each source, the sources that the vectors it acts on depend on, through vectors or scalars."""
     below: dict[bytes, set[bytes]] = {}
     graph: dict[bytes, set[bytes]] = {}
     for family in families:
         inner = set().union(*(below[c.key] for c, _ in family.children))
         own = semantics.source(family.op)
-        if own is not None and family.children:
+        if own is not None:
             graph.setdefault(own, set()).update(inner)
-        below[family.key] = inner | ({own} if own is not None and family.children else set())
+            inner.add(own)
+        below[family.key] = inner
     return graph

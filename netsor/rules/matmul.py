@@ -109,7 +109,8 @@ def matrix(name: str, *indices: Index, sigma: Number | Term = 1, shape: tuple[Wi
     value: Number | Param
     if isinstance(sigma, Term) and isinstance(sigma.op, Param):
         value = sigma.op
-        sigma_at_least_zero(name, 0 if value.value is None else value.value)
+        if value.value is not None:
+            sigma_at_least_zero(name, value.value)
     else:
         value = sigma_at_least_zero(name, number(sigma, f"sigma of matrix {name}"))
     distinct_letters(f"matrix({name!r}, ...)", indices)

@@ -15,12 +15,13 @@ ROUNDING = 1e-6  # of the largest entry: a float32 covariance is taken as meant
 
 def covariance_of(name: str, indices: tuple[Index, ...], cov: Any) -> Any:
     """cov as a number, or as a nested tuple of shape (sizes of the indices) twice, symmetric and positive semidefinite."""
-    if not hasattr(cov, "__len__") and getattr(cov, "ndim", 0) == 0:
-        value = number(cov, f"cov of vector {name}")
+    values = cov.tolist() if hasattr(cov, "tolist") else cov
+    if not isinstance(values, list | tuple):
+        value = number(values, f"cov of vector {name}")
         if value < 0:
             raise not_psd(name, f"its variance is {value}")
         return value
-    nested = nest(name, cov.tolist() if hasattr(cov, "tolist") else cov)
+    nested = nest(name, values)
     shape, letters = shape_of(name, nested), ", ".join(map(str, indices))
     wanted = tuple(i.plate.extent for i in indices) * 2
     if len(shape) != len(wanted) or any(w not in (None, s) for s, w in zip(shape, wanted, strict=True)):
