@@ -237,13 +237,6 @@ class Batch(LimitValues):
             return entries(self.mean, term.own)
         return super()._value(term)
 
-    def variable(self, x: Term, y: Term) -> tuple[Named, Named, Named]:
-        """Means of two affine vectors and their covariance; the vector itself is centred, and no mean is subtracted again."""
-        parts = [Poly(tuple(m for m in self.moments.expand(t) if m.atoms)) for t in (x, y)]
-        mean_x, mean_y = (self.poly(self.moments.expect(t), t.free) for t in (x, y))
-        over = tuple(dict.fromkeys((*x.free, *y.free)))
-        return mean_x, mean_y, self.poly(self.moments.expect_poly(parts[0] * parts[1]), over)
-
     def error(self, poly: Poly) -> Named:
         """A bound of the error of a polynomial in expectations, from theirs and from rounding."""
         total = named(0.0)

@@ -131,18 +131,19 @@ class Limit:
         y = y.at({i: i.prime for i in y.free})
         over = (*x.free, *y.free)
 
+        means = [self._mean(t, sampling) for t in (x, y)]
+        a, b = (Named(t.free, m.value[..., None, None]) for t, m in zip((x, y), means, strict=True))
+
         def second(at: LimitValues) -> Named:
-            if x.width is not None and y.width is not None:
-                return at.poly(self.moments.expect(x, y), over)
+            """Cov(x, y | scores) + (E[x | scores] - E x) (E[y | scores] - E y)."""
             if x.family == y.family and self._centred(x):
                 return at.masked(x, at.masked(y, at.poly(score_covariance(self.moments, x, y), over)))
-            return combine(np.multiply, self._given(at, x), self._given(at, y))
+            between = combine(lambda m, a, n, b: (m - a) * (n - b), self._given(at, x), a, self._given(at, y), b)
+            return combine(np.add, between, at.poly(self.moments.covariance(x, y), over)) if vectors else between
 
-        product = average(self._engine, [x, y], second, over, sampling)
-        means = [self._mean(t, sampling) for t in (x, y)]
-        a, b = (m.value for m in means)
-        error = np.hypot(np.multiply.outer(np.abs(a), means[1].error), np.multiply.outer(means[0].error, np.abs(b)))
-        return EstimateArray(product.value - np.multiply.outer(a, b), np.hypot(product.error, error))
+        vectors = x.width is not None and y.width is not None
+        found = average(self._engine, [x, y], second, over, sampling)
+        return EstimateArray(found.value, np.hypot(found.error, np.multiply.outer(means[0].error, means[1].error)))
 
     def _centred(self, term: Term) -> bool:
         """Is it a score, centred Gaussian given the scores below it?"""

@@ -10,6 +10,7 @@ from netsor import semantics
 from netsor.algebra.poly import (
     ONE,
     ZERO,
+    Covariance,
     Expect,
     Mono,
     Poly,
@@ -18,6 +19,7 @@ from netsor.algebra.poly import (
     constant,
     is_map,
     scalar,
+    simplify,
 )
 from netsor.ir import Term, apply, make, postorder
 from netsor.ops import DIV, Along, Const, Generator, Typical
@@ -34,6 +36,7 @@ class Moments:
         self._sources: dict[bytes, frozenset[bytes]] = {}
         self._scored: dict[bytes, bool] = {}
         self._defined: dict[bytes, Poly | None] = {}
+        self._shifted: dict[bytes, bool] = {}
 
     # ---- structure
 
@@ -183,18 +186,105 @@ class Moments:
                 return ZERO
         return out
 
-    def isserlis(self, atoms: Sequence[Term]) -> Poly:
+    # ---- covariance
+
+    def covariance(self, x: Term, y: Term) -> Poly:
+        """Cov(Z^x, Z^y | scores), in which no product of means is added to be subtracted again; E[Z^x Z^y] where one is 0."""
+        if not self.sources(x) & self.sources(y):
+            return ZERO
+        if not (self.expect(x) and self.expect(y)):
+            return self.expect(x, y)
+        if isinstance(x.op, Generator) and isinstance(y.op, Generator):
+            return self.isserlis((x, y), 1)
+        return scalar(leaf_of((x, y), Covariance))
+
+    def shifted(self, term: Term) -> bool:
+        """Does a constant stand in the vector, or in a sum in it? Its mean may then be far above its deviations, or cancel."""
+        if term.family.key not in self._shifted:
+            todo, seen = [term], {term.family.key}
+            while todo:
+                for m in self.expand(todo.pop(), deep=False):
+                    if not m.atoms or any(self._shifted.get(a.family.key) for a in m.atoms):
+                        self._shifted[term.family.key] = True
+                        return True
+                    new = [a for a in m.atoms if is_sum(a) and a.family.key not in seen]
+                    seen.update(a.family.key for a in new)
+                    todo += new
+            self._shifted[term.family.key] = False
+        return self._shifted[term.family.key]
+
+    def define_covariance(self, x: Term, y: Term) -> Poly | None:
+        """The leaf unfolded by one step; None where x and y are atoms, and one of them is nonlinear."""
+        left, right = self.expand(x, deep=False), self.expand(y, deep=False)
+        if left == atom(x) and right == atom(y):
+            return None
+        return self.covariance_poly(left, right)
+
+    def covariance_poly(self, left: Poly, right: Poly) -> Poly:
+        """Cov of two polynomials in atoms: constants drop out."""
+        out = ZERO
+        for m in left:
+            for q in right:
+                both = simplify(m * q) if m.atoms and q.atoms else None
+                if both is not None:
+                    k, scale = len(m.atoms), Poly((Mono(both.number, (), both.scalars),))
+                    out = out + bind(scale * self.covariance_atoms(both.atoms[:k], both.atoms[k:]), both.bound)
+        return out
+
+    def covariance_atoms(self, left: Sequence[Term], right: Sequence[Term]) -> Poly:
+        """Cov(prod left, prod right): with c_k the covariance and m_k the product of means in the k-th group of atoms that
+        share sources, prod_k (c_k + m_k) - prod_k m_k = sum_k prod_{j<k} (c_j + m_j) c_k prod_{j>k} m_j."""
+        if len(left) == len(right) == 1:
+            return self.covariance(*left, *right)
+        if any(map(is_sum, (*left, *right))):
+            return self.covariance_poly(*(self.product(atoms) for atoms in (left, right)))
+        groups = components((*left, *right), self.sources)
+        out, before = ZERO, ONE
+        for k, group in enumerate(groups):
+            mine, others = ([a for a in atoms if a in group] for atoms in (left, right))
+            after = ONE
+            for rest in groups[k + 1 :]:
+                after = after * self.expect_atoms([a for a in left if a in rest])
+                after = after * self.expect_atoms([a for a in right if a in rest])
+            if mine and others:
+                out = out + before * self.covariance_group(mine, others) * after
+            before = before * self.expect_atoms([*mine, *others])
+        return out
+
+    def covariance_group(self, left: Sequence[Term], right: Sequence[Term]) -> Poly:
+        """Cov(prod left, prod right) of atoms that share sources, none of them a sum."""
+        if len(left) == len(right) == 1:
+            return self.covariance(*left, *right)
+        if all(isinstance(a.op, Generator) for a in (*left, *right)):
+            return self.isserlis([*left, *right], len(left))
+        return self.expect_atoms([*left, *right]) + (self.expect_atoms(left) * self.expect_atoms(right)).scaled(-1)
+
+    def product(self, atoms: Sequence[Term]) -> Poly:
+        """The product of atoms, sums among them multiplied out."""
+        out = ONE
+        for a in atoms:
+            out = out * self.expand(a)
+        return out
+
+    def isserlis(self, atoms: Sequence[Term], left: int = 0) -> Poly:
         """E of a product of generators of one source: the sum over partitions of products of joint cumulants
-        (for Gaussians: Isserlis 1918, all pairings, with means)."""
+        (for Gaussians: Isserlis 1918, all pairings, with means). The covariance of the product of the first `left` with
+        that of the others, where there are any: only partitions in which a block holds atoms of both (Leonov, Shiryaev 1959).
+        """
         if not atoms:
             return ONE
         first, rest = atoms[0], list(atoms[1:])
         out = ZERO
         for size in range(len(rest) + 1) if not gaussian(first) else range(min(2, len(rest) + 1)):
             for chosen in combinations(range(len(rest)), size):
+                across = left and any(k + 1 >= left for k in chosen)
+                inside = left - 1 - len(chosen)
+                if left and not across and not inside:
+                    continue  # all of the first are in blocks of their own
                 joint = semantics.cumulant(first.op, (first, *(rest[k] for k in chosen)), self)
                 if joint:
-                    out = out + joint * self.isserlis([a for k, a in enumerate(rest) if k not in chosen])
+                    after = [a for k, a in enumerate(rest) if k not in chosen]
+                    out = out + joint * self.isserlis(after, 0 if across else inside if left else 0)
         return out
 
     def resolved(self, poly: Poly) -> Poly:
@@ -209,8 +299,8 @@ class Moments:
         return out
 
 
-def leaf_of(terms: Sequence[Term]) -> Term:
-    return make(Expect(), children=sorted(terms, key=lambda t: (t.family.order, t.family.key)))
+def leaf_of(terms: Sequence[Term], op: type[Expect | Covariance] = Expect) -> Term:
+    return make(op(), children=sorted(terms, key=lambda t: (t.family.order, t.family.key)))
 
 
 def is_sum(term: Term) -> bool:

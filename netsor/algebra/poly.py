@@ -26,6 +26,11 @@ class Expect(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Covariance(Op):
+    """Cov(Z^x, Z^y | scores), for numbers: a leaf that `Moments.define_covariance` unfolds by one step."""
+
+
+@dataclass(frozen=True, slots=True)
 class Mono:
     """number * Sum_{bound} scalars * atoms."""
 

@@ -72,9 +72,9 @@ class Leaf:
     def __init__(self, at: LimitValues, leaf: Term) -> None:
         self.at = at
         factors = factors_of(at.moments, leaf)
-        self.curved, self.inputs = factors.curved, factors.inputs
+        self.curved, self.plain, self.inputs = factors.curved, factors.plain, factors.inputs
         parameters = list(dict.fromkeys(s for x in self.curved for s in parameters_of(at, x)))
-        gaussians = [*self.inputs, *factors.plain]
+        gaussians = [*self.inputs, *self.plain]
         scalars = [at.value(s) for s in parameters]
         means: list[Named] = []
         covariances: dict[tuple[int, int], Named] = {}

@@ -10,8 +10,9 @@ from netsor import semantics
 from netsor.algebra.forms import White, copies_of
 from netsor.algebra.moments import Moments
 from netsor.algebra.pivots import is_score
-from netsor.algebra.poly import Expect, Poly
+from netsor.algebra.poly import Covariance, Expect, Poly
 from netsor.algebra.scores import score_covariance
+from netsor.infinite.covariances import covariance
 from netsor.infinite.forms import Form
 from netsor.infinite.kernels import POINTS, kernel
 from netsor.infinite.plan import ScorePlan, generators_below
@@ -64,7 +65,11 @@ class LimitValues(Interpreter):
             defined = self.moments.define(term)
             if defined is None:
                 return self.checked(term, kernel(self, term))
+            if len(term.args) == 2 and any(map(self.moments.shifted, term.args)) and all(map(self.moments.expect, term.args)):
+                return combine(lambda m, n, c: c + m * n, *self.variable(*term.args))  # of constants no squares cancel
             return self.poly(defined, term.free)
+        if isinstance(term.op, Covariance):
+            return covariance(self, term)
         if isinstance(term.op, White):
             return self.white(term)
         if isinstance(term.op, Average):
@@ -123,8 +128,7 @@ class LimitValues(Interpreter):
         """Means of two vectors and their covariance, given the scores, over the letters of both."""
         over = tuple(dict.fromkeys((*x.free, *y.free)))
         mean_x, mean_y = (self.poly(self.moments.expect(t), t.free) for t in (x, y))
-        second = self.poly(self.moments.expect(x, y), over)
-        return mean_x, mean_y, combine(lambda e, m, n: e - m * n, second, mean_x, mean_y)
+        return mean_x, mean_y, self.poly(self.moments.covariance(x, y), over)
 
     def kernel_normals(self, leaf: Term, points: int) -> Normals:
         """Sobol normals for the coordinates of one leaf, shared by all runs of the block."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatch
 from math import isfinite
 from typing import Any
@@ -94,11 +95,18 @@ class Interpreter:
 
     def poly(self, poly: Poly, out: tuple[Index, ...] = ()) -> Named:
         """The value of a polynomial over the letters `out`; other letters are summed."""
+        return self._sum(poly, out, lambda factor: factor)
+
+    def magnitude(self, poly: Poly, out: tuple[Index, ...] = ()) -> Named:
+        """The same with absolute values throughout: what the rounding of `poly` is to be compared with."""
+        return self._sum(poly, out, abs)
+
+    def _sum(self, poly: Poly, out: tuple[Index, ...], seen: Callable[[Any], Any]) -> Named:
         total: Named | None = None
         for m in poly:
             factors = [self.value(s) for s in (*m.scalars, *m.atoms)]
             alike = [b for b in m.bound if not any(b in f.over for f in factors)]  # members that all count the same
-            piece = contract(m.number * count(alike), factors, out)
+            piece = contract(seen(m.number) * count(alike), [Named(f.over, seen(f.data)) for f in factors], out)
             total = piece if total is None else combine(np.add, total, piece)
         return named(0.0) if total is None else total
 
