@@ -165,7 +165,8 @@ def relabelled(variables: Variables, order: Permutations) -> Variables:
             new = Table(name, permuted(np.subtract(*np.indices(sizes)).astype(float), own))
         elif isinstance(op, Input) and own:
             root = np.random.default_rng(list(op.name.encode())).integers(-2, 3, (*sizes, 2)) / 2
-            cov = np.tensordot(root, root, (-1, -1)) + np.eye(int(np.prod(sizes))).reshape(sizes * 2) / 4
+            apart = np.diag(np.arange(1.0, 1 + np.prod(sizes))) / 7  # no two members of one variance
+            cov = np.tensordot(root, root, (-1, -1)) + apart.reshape(sizes * 2)
             new = replace(op, cov=permuted(cov, own * 2))
         else:
             return term
