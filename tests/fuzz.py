@@ -3,8 +3,8 @@
     python tests/fuzz.py --seconds 900 --seed 1
 
 The corpus starts with the programs that come with netsor, as Python and as JSON. A step takes a text of the corpus, changes
-it (a node of the syntax tree or of the JSON is left out, doubled, exchanged with another, or replaced by an atom, a name or a node
-of another text), loads, checks, derives and prints it, and asks for a few numbers. A text that reaches a line of netsor/
+it (a node of the syntax tree or of the JSON is left out, doubled, exchanged with another, or replaced by an atom, a name or a
+node of another text), loads, checks, derives and prints it, and asks for a few numbers. A text that reaches a line of netsor/
 that none before it has reached joins the corpus. Findings: what escapes and is no NetsorError, a number that is not finite,
 and what takes longer than SECONDS to load, check, derive or print.
 

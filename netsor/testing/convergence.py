@@ -65,7 +65,14 @@ class Convergence:
         head = f"{self.name} of {self.program}: widths {', '.join(map(str, self.widths))} extrapolated, {self.runs} runs each"
         alarm = f"false alarm rate {self.false_alarm:.1g}; a test fails below {self.share:.1g}"
         said = [f"  {'ok  ' if test.pvalue > self.share else 'FAIL'} {test}" for test in self.tests]
-        return "\n".join([head, alarm, *said])
+        return "\n".join([head, alarm, *said, *self.advice()])
+
+    def advice(self) -> list[str]:
+        """Of a failure: no record of three widths tells a wrong limit from a fit through widths that are too small."""
+        if self.passed:
+            return []
+        larger = ", ".join(str(4 * n) for n in self.widths)
+        return [f"the widths may be too small for the fit: try widths=({larger}); a wrong limit fails at all widths"]
 
 
 class DoesNotConverge(AssertionError):

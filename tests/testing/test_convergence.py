@@ -152,6 +152,17 @@ def off_by_two_percent(draws: Any, names: Any, runs: int) -> np.ndarray:
     return 1.02 * np.array([draws[n] for n in names]).reshape(len(names), runs).T
 
 
+def test_a_failure_says_that_widths_may_be_too_small() -> None:
+    """A right limit that converges late: a vector times an average of mean 1/4 and deviation 1.2 n^{-1/2}."""
+    u = mean(1.2 * vector("z") + 0.25) * vector("x")
+    program = Program("late", p=dot(matrix("Q") @ u, matrix("K") @ u))
+    early, late = (converges(program, runs=16384, widths=widths) for widths in ((16, 64, 256), (1024, 4096, 16384)))
+    assert not early.passed
+    assert late.passed
+    assert "try widths=(64, 256, 1024)" in str(early)
+    assert "try" not in str(late)
+
+
 @pytest.mark.parametrize("powers", [(0.0, 0.5, 1.0), (0.0, 1.0, 2.0), (0.5, 1.0, 2.0)])
 @pytest.mark.parametrize("widths", [(16, 128, 1024), (8, 16, 32, 64, 128)])
 def test_the_fit_gives_its_first_coefficient(widths: tuple[int, ...], powers: tuple[float, ...]) -> None:
