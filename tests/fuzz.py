@@ -139,7 +139,8 @@ class Coverage:
 
 ATOMS = ["0", "1", "-1", "2", "3", "0.5", "1e300", "-0.0", "10**30", "None", "True", "''", "'x'", "()", "[]", "{}", "oo"]
 ATOMS += ["relu", "tanh", "dot", "mean", "softmax", "matrix", "vector", "param('c', 2)", "param('c')", "i", "j", "a", "x", "y"]
-FUNCTIONS = [name for name in dir(netsor) if callable(getattr(netsor, name))]
+LANGUAGE = ("netsor.ir", "netsor.rules", "netsor.functions", "netsor.binding")
+FUNCTIONS = [name for name in dir(netsor) if getattr(getattr(netsor, name), "__module__", "").startswith(LANGUAGE)]
 DATA: list[Any] = [0, 1, -1, 2, 3, 0.5, 1e300, -0.0, 10**30, None, True, "", "x", "@0", "1/3", "oo", [], {}, [0], [[0]]]
 DATA += [{"const": 1}, {"param": {"name": "c", "value": None}}, "dot", "mean", "offset", "average"]
 

@@ -193,6 +193,8 @@ FOUND: dict[str, str] = {
     "a covariance in the place of a law": "x = vector('x', law=unknown)\nmutant = Program('p', y=2 * x)",
     "infinity in the place of a law": "x = vector('x', law=oo)\nmutant = Program('p', y=2 * x)",
     "a function in the place of a law": "x = vector('x', law=abs)\nmutant = Program('p', y=2 * x)",
+    "a member of a name": "mutant = Program('p', y=vector('x', Member('s', 2)))",
+    "an index of a name": "mutant = Program('p', y=vector('x', Index('i', 's')))",
     "a law whose moments are a number": "x = vector('x', law=Law('one', 1, 1))\nmutant = Program('p', m=mean(x))",
 }
 
