@@ -140,6 +140,8 @@ class Index(Letter):
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.startswith(("#", "@"))):  # letters of the interpreters
             identifier(self.name.rstrip("'") if isinstance(self.name, str) else self.name, "an index")
+        if not isinstance(self.plate, Plate):
+            raise not_a_plate(f"Index({self.name!r}, {self.plate!r})", "Plate('token', 4).index('i')")
         object.__setattr__(self, "code", hash((self.name, self.plate)))
 
     def __hash__(self) -> int:
@@ -165,6 +167,8 @@ class Member(Letter):
 
     def __post_init__(self) -> None:
         at = whole(self.at)
+        if not isinstance(self.plate, Plate):
+            raise not_a_plate(f"Member({self.plate!r}, {self.at!r})", "x[0], or Member(Plate('token', 4), 0)")
         if at is None:
             raise index_error(f"{self.at!r}", "a member of a plate is named by an integer", "write x[0]")
         object.__setattr__(self, "at", at)
@@ -560,6 +564,10 @@ def postorder(*roots: Term | Family) -> list[Family]:
             stack.append((family, True))
             stack.extend((child, False) for child, _ in reversed(family.children))
     return out
+
+
+def not_a_plate(statement: str, repair: str) -> IllFormed:
+    return IllFormed("NS309", statement=statement, hypothesis="an index belongs to a plate", repair=repair)
 
 
 def free_of(slots: Iterable[Slot]) -> tuple[Index, ...]:

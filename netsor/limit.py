@@ -19,9 +19,11 @@ from netsor.infinite.engine import DEFAULT_RUNS, Engine, Sampling
 from netsor.infinite.laws import law_of
 from netsor.infinite.proxy import variance_proxy
 from netsor.infinite.values import LimitValues
-from netsor.ir import Term, postorder
+from netsor.ir import Size, Term, postorder
 from netsor.jobs import Sampled
 from netsor.legality import Legality
+from netsor.listing import indexed
+from netsor.names import instance
 from netsor.numeric.draws import Draws, at_members, checked_count
 from netsor.numeric.estimate import EstimateArray
 from netsor.numeric.law import Law
@@ -92,10 +94,11 @@ class Limit:
         """Numbers that formulas write by name: sizes, sigmas, parameters."""
         out: dict[str, Any] = {}
         for family in postorder(*self.variables.values()):
-            for plate in (*family.plates, *family.bound):
+            op = family.op
+            counted = [op.plate] if isinstance(op, Size) else []
+            for plate in (*family.plates, *family.bound, *counted):
                 if plate.extent is not None:
                     out[plate.symbol or f"N_{plate.name}"] = plate.extent
-            op = family.op
             if isinstance(op, MatMul):
                 sigma = op.matrix.sigma
                 if not isinstance(sigma, Param):
@@ -161,7 +164,7 @@ class Limit:
         Raises: NS302 for a missing index, NS304 for unbound sizes, NS401 when tol is not met.
         """
         term = one_member(name, self.variables[self.known(name)], members)
-        check_exists(name, term)
+        check_exists(name, self.variables[name], term)
         runs = checked_count("runs", runs)
         while True:
             law = law_of(self._engine, term, Sampling(runs, seed_of(rng)))
@@ -217,19 +220,26 @@ def one_member(name: str, term: Term, members: Mapping[str, int]) -> Term:
         missing = ", ".join(f"{i}=0" for i in chosen.free)
         raise IllFormed(
             "NS302",
-            statement=f"the law of {name}[{', '.join(map(str, term.slots))}]",
+            statement=f"the law of {indexed(name, term.free)}",
             hypothesis="a law is that of one number, and some indices are open",
             repair=f"name a member of each: {missing}",
         )
     return chosen
 
 
-def check_exists(name: str, term: Term) -> None:
+def check_exists(name: str, pattern: Term, term: Term) -> None:
     """An entry of a score outside its own mask does not exist."""
     if is_score(term) and any(truth(mask, {}) is False for mask in term.args[2:]):
         raise IllFormed(
             "NS308",
-            statement=f"the law of {name}[{', '.join(map(str, term.slots))}]",
+            statement=f"the law of {shown(name, pattern, term)}",
             hypothesis="the score has a mask, and this entry is outside it",
             repair="ask for an entry inside the mask",
         )
+
+
+def shown(name: str, pattern: Term, term: Term) -> str:
+    """An instance of a variable, with what stands in place of its free letters."""
+    known = instance((name, pattern.slots), term)
+    assert known is not None
+    return indexed(*known)

@@ -148,7 +148,7 @@ class Sweep:
     def law(self, point: Point, name: str) -> Job:
         term = point.program[name]
         chosen = one_member(name, term, self.members(term))
-        check_exists(name, chosen)
+        check_exists(name, term, chosen)
         if point.width is not None:
             return LawDrawn(name, chosen, point.width, self.runs, self.seed, fast=self.fast)
         limit = point.program.limit()  # which refuses what has none

@@ -1,10 +1,12 @@
-"""Whatever is written, only a NetsorError escapes: program files with tokens exchanged, and calls with wrong arguments.
+"""Whatever is written, only a NetsorError escapes: program files with tokens exchanged, files and JSON that are changed
+under the guidance of coverage (fuzz.py), and calls with wrong arguments.
 
-A failing example prints as the text of the file, or as the calls made. Findings stand in FOUND, for good.
+A failing example prints as the text of the file, or as the calls made. Findings stand in FILES and FOUND, for good.
 """
 
 import io
 import signal
+import time
 import tokenize
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from fuzz import Fuzzer
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -34,6 +37,7 @@ from netsor import (
     vector,
 )
 from netsor.loading import load
+from netsor.numeric.estimate import EstimateArray
 
 PROGRAMS = sorted((Path(__file__).parent.parent / "programs").glob("*.py"))
 SECONDS = 20  # a program that takes longer is left alone: it is not an exception
@@ -181,6 +185,84 @@ def test_files_that_are_no_programs(name: str, tmp_path: Path) -> None:
         with pytest.raises(NetsorError) as caught:
             load(path, {})
     assert caught.value.code == "NS310"
+
+
+# ------------------------------------------------------------------------------------------------- guided by coverage
+
+FOUND: dict[str, str] = {
+    "a covariance in the place of a law": "x = vector('x', law=unknown)\nmutant = Program('p', y=2 * x)",
+    "infinity in the place of a law": "x = vector('x', law=oo)\nmutant = Program('p', y=2 * x)",
+    "a function in the place of a law": "x = vector('x', law=abs)\nmutant = Program('p', y=2 * x)",
+    "a member of a name": "mutant = Program('p', y=vector('x', Member('s', 2)))",
+    "an index of a name": "mutant = Program('p', y=vector('x', Index('i', 's')))",
+    "a law whose moments are a number": "x = vector('x', law=Law('one', 1, 1))\nmutant = Program('p', m=mean(x))",
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_guided_fuzzing_found(name: str, tmp_path: Path) -> None:
+    finding, _ = Fuzzer().attempt(".py", f"from netsor import *\n{FOUND[name]}", tmp_path, True)
+    assert finding is None, finding
+
+
+@pytest.mark.nightly
+def test_guided_fuzzing_finds_nothing() -> None:
+    fuzzer = Fuzzer(seed=2).run(steps=3_000)
+    assert not fuzzer.findings, "\n".join(f"{f.key}\n{f.text}" for f in fuzzer.findings.values())
+    assert fuzzer.kept > 30
+
+
+PLAIN = "from netsor import *\nx = vector('x')\nmutant = Program('p', x=x, y=relu(x))"
+
+
+def broken_inside(patch: pytest.MonkeyPatch) -> None:
+    """An error of ours while the file is run, which NS310 would hide."""
+    patch.setattr("netsor.program.check_names", lambda variables: {}["x"])
+
+
+def broken_printer(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("netsor.symbolic.printing.Latex.name", lambda self, name: 1 // 0)
+
+
+def broken_reader(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("netsor.program.variables_of", lambda text, source: ("p", None))
+
+
+def not_a_number(patch: pytest.MonkeyPatch) -> None:
+    value = EstimateArray(np.array(np.nan), np.array(0.0))
+    patch.setattr("netsor.limit.Limit._mean", lambda self, term, sampling: value)
+
+
+def asleep(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("fuzz.SECONDS", 1)
+    patch.setattr("netsor.limit.Limit.__str__", lambda self: time.sleep(60))
+
+
+@pytest.mark.parametrize("mutant", [broken_inside, broken_printer, broken_reader, not_a_number, asleep])
+def test_a_mutant_is_found(
+    mutant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Fuzzer().attempt(".py", PLAIN, tmp_path, True)[0] is None
+    mutant(monkeypatch)
+    assert Fuzzer().attempt(".py", PLAIN, tmp_path, True)[0] is not None
+
+
+def test_errors_of_the_file_itself_are_not_findings(tmp_path: Path) -> None:
+    for text in ("1 / 0", "dot()", "from netsor import *\nelementwise(lambda x: x.y)", "x = [", "Program", "raise KeyError"):
+        assert Fuzzer().attempt(".py", text, tmp_path, True)[0] is None
+    for text in ("", "3", "{}", '{"netsor": 1}'):
+        assert Fuzzer().attempt(".json", text, tmp_path, True)[0] is None
+
+
+def test_a_text_that_reaches_new_lines_is_kept(tmp_path: Path) -> None:
+    fuzzer = Fuzzer()
+    fuzzer.attempt(".py", PLAIN, tmp_path, False)
+    first = fuzzer.coverage.new
+    fuzzer.attempt(".py", PLAIN, tmp_path, False)
+    assert first > 100
+    assert fuzzer.coverage.new == 0
+    fuzzer.attempt(".py", PLAIN.replace("relu(x)", "softmax(x)"), tmp_path, False)
+    assert fuzzer.coverage.new > 0
 
 
 # --------------------------------------------------------------------------------------------------------------- calls

@@ -16,6 +16,9 @@ from strategies import Draft, operand, programs, some_letters
 
 from netsor import (
     IllFormed,
+    Index,
+    Law,
+    Member,
     NetsorError,
     NoRule,
     OutsideTheorem,
@@ -364,6 +367,10 @@ ILL_FORMED: dict[str, list[Callable[[], Any]]] = {
         lambda: list(z),
         lambda: rmsnorm(np.array(["a"])),
         lambda: layernorm(2),
+        lambda: vector("y", law=oo),
+        lambda: Member("token", 0),
+        lambda: Index("i", 4),
+        lambda: vector("y", law=Law("one", 1, 1)),
         lambda: matrix("A", shape=(3, 4)),
         lambda: matrix("A", shape=n),
         lambda: matrix("A", shape=(n,)),

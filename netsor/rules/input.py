@@ -99,7 +99,8 @@ def vector(
     cov: None for iid N(0, 1); a number c for iid N(0, c); an array of shape (sizes of the indices) twice; `unknown`.
     law: another law of the coordinates, iid also over the indices (a `Law`); then mean and cov are the law's own.
     Shapes: cov is (s, s) for one index, (s, h, s, h) for two.
-    Raises: NS305 for an array of another shape, not symmetric, or not positive semidefinite; NS306 for NaN.
+    Raises: NS305 for an array of another shape, not symmetric, or not positive semidefinite; NS306 for NaN; NS309
+    for a law that is no Law.
     """
     identifier(name, "a vector")
     distinct_letters(f"vector({name!r}, ...)", indices)
@@ -110,6 +111,13 @@ def vector(
         raise not_a_width(
             f"vector({name!r}, width={width!r})",
             "width=4 * Width(); 3 numbers that stay: a scalar with an index c = Plate('dim', 3).index('c')",
+        )
+    if not (law is None or (isinstance(law, Law) and callable(law.moment) and callable(law.quantile))):
+        raise IllFormed(
+            "NS309",
+            statement=f"vector({name!r}, law={law!r})",
+            hypothesis="another law is a Law: a name, its moments and its quantile function",
+            repair="Law('Rademacher', moment=lambda k: 1 - k % 2, quantile=lambda u: numpy.sign(u - 0.5))",
         )
     if law is not None and (cov is not None or value != 0):
         raise IllFormed(

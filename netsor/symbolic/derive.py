@@ -126,7 +126,10 @@ class Derivation:
         yield "given everything else it is Gaussian; it is independent of the Gaussian atoms of every vector"
 
 
-LEGEND = "K_v: covariance of Z^v, m_v: mean of Z^v (both given the scores); Φ₂(h, k; r): P(U ≤ h, V ≤ k), correlation r"
+LEGEND = (
+    "K_v: covariance of Z^v, m_v: mean of Z^v (both given the scores); Φ₂(h, k; r): P(U ≤ h, V ≤ k), correlation r; "
+    "where a denominator vanishes, the limit"
+)
 
 RULES = {
     "MatMul": "MatMul: centred Gaussian, covariance sigma^2 E[Z^x Z^y]; other matrices and copies are independent",

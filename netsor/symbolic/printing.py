@@ -5,11 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 
 from netsor.checks import Number
-from netsor.ops import Fn
+from netsor.ops import AND, OR, Fn
 from netsor.symbolic import tree as t
 
 SUPERSCRIPTS = {Fraction(2): "²", Fraction(3): "³", Fraction(4): "⁴"}
-ADD, MULTIPLY, ATOM = 1, 2, 3  # binding strength
+EITHER, BOTH, ADD, MULTIPLY, ATOM = range(1, 6)  # binding strength
+
+
+def strength_of(value: Number) -> int:
+    """Of a number as it is written: -2, 1/3, 1 + sqrt(2)."""
+    if value < 0 or getattr(value, "is_Add", False):
+        return ADD
+    return ATOM if isinstance(value, int | float) or getattr(value, "is_Atom", False) else MULTIPLY
 
 
 class Text:
@@ -28,7 +35,7 @@ class Text:
     def parts(self, tree: t.Tree) -> tuple[str, int]:
         match tree:
             case t.Num(value):
-                return self.number(value), ATOM if value >= 0 else ADD
+                return self.number(value), strength_of(value)
             case t.Letter(name):
                 return name, ATOM
             case t.Sym(name, kind, indices):
@@ -51,6 +58,9 @@ class Text:
                 return self.plus(terms), ADD
             case t.Sum(letters, body):
                 return self.sum([name for name, _ in letters], self.at(body, MULTIPLY)), MULTIPLY
+            case t.Apply(fn, args) if fn in (AND, OR):
+                own = BOTH if fn == AND else EITHER
+                return self.apply(self.template(fn), str(fn), [self.at(a, own) for a in args]), own
             case t.Apply(fn, args):
                 return self.apply(self.template(fn), str(fn), [self(a) for a in args]), ATOM
             case t.Reduce(fn, letter, body, mask, at):

@@ -85,8 +85,8 @@ class Variable:
         return {s: str(s) for s in (*self.term.slots, *self.primed.slots)}
 
     def symbol(self, term: Term | None = None) -> Sym:
-        slots = self.term.slots if term is None else term.slots
-        return Sym(self.name, self.reader.kind(self.term), tuple(map(str, slots)))
+        """The variable, or an instance of it, with its free letters: t[i] for t = x[i, 0]."""
+        return Sym(self.name, self.reader.kind(self.term), tuple(map(str, (self.term if term is None else term).free)))
 
     @cached_property
     def limit_tree(self) -> Tree:

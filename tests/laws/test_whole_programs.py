@@ -4,7 +4,8 @@ Numbers agree to rounding, so that no statistics is needed; where an expectation
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -15,16 +16,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Draft, programs
 
-from netsor import Limit, Plate, Program, distinct, dot, matrix, relu, semantics, vector
+from netsor import Limit, Plate, Program, distinct, dot, matrix, relu, semantics, table, vector
 from netsor.algebra.moments import Moments
-from netsor.algebra.poly import Mono, Poly
+from netsor.algebra.pivots import is_score
+from netsor.algebra.poly import Mono, Poly, scalar
+from netsor.algebra.scores import score_covariance
 from netsor.infinite.engine import REPLICATES, Engine, Sampling
-from netsor.ir import Member, Term
-from netsor.numeric.named import extent
+from netsor.ir import Member, Slot, Term, make
+from netsor.numeric import interpreter
+from netsor.numeric.interpreter import RELATIONS
+from netsor.numeric.named import Named, extent
 from netsor.numeric.streams import seed_of
+from netsor.ops import AND, OR, Compare, Offset, Op, Table
 from netsor.rules.input import Input
 from netsor.rules.matmul import MatMul
 from netsor.testing.illegal import LANGUAGE
+from netsor.walks import rebuild
 
 ROUNDING = 1e-10
 MOST = 8  # members whose second moments are looked at
@@ -35,7 +42,10 @@ Variables = dict[str, Term]
 def second_moments(variables: Variables) -> np.ndarray | None:
     """E x y of all members of all vectors, one draw of the scores; None where an expectation came from random points."""
     members = [t.at(dict(zip(t.free, at, strict=True))) for t in variables.values() if t.width is not None for at in places(t)]
-    members = members[:: 1 + len(members) // MOST]
+    return moments_of(members[:: 1 + len(members) // MOST])
+
+
+def moments_of(members: list[Term]) -> np.ndarray | None:
     moments = Moments()
     at, _ = next(iter(Engine(moments).replicates(members, Sampling(REPLICATES, seed_of(0)))))
     size = len(members)
@@ -131,6 +141,92 @@ def test_unrolled_programs_have_the_same_limit(draft: Draft) -> None:
     check_unrolled(draft.variables)
 
 
+Permutations = dict[str, tuple[int, ...]]
+
+
+def relabelled(variables: Variables, order: Permutations) -> Variables:
+    """Every member k of a plate called order[k]: members, tables, comparisons, positions, given covariances.
+
+    Comparisons and positions become tables, and every vector with an index gets a covariance that tells its members apart.
+    """
+
+    def permuted(values: np.ndarray, slots: Sequence[Slot]) -> Any:
+        """Entry (k, ..) stands at (order[k], ..)."""
+        return nest(values[np.ix_(*(np.argsort(order[s.plate.name]) for s in slots))].tolist())
+
+    def finish(term: Term) -> Term:
+        op, own, sizes = term.op, term.own, [extent(s.plate) for s in term.own]
+        name = op.identity.replace(" ", "")
+        if isinstance(op, Table):
+            new: Op = Table(op.name, permuted(np.array(op.values), own))
+        elif isinstance(op, Compare):
+            new = Table(name, permuted(RELATIONS[op.relation](*np.indices(sizes)).astype(float), own))
+        elif isinstance(op, Offset):
+            new = Table(name, permuted(np.subtract(*np.indices(sizes)).astype(float), own))
+        elif isinstance(op, Input) and own:
+            root = np.random.default_rng(list(op.name.encode())).integers(-2, 3, (*sizes, 2)) / 2
+            apart = np.diag(np.arange(1.0, 1 + np.prod(sizes))) / 7  # no two members of one variance
+            cov = np.tensordot(root, root, (-1, -1)) + apart.reshape(sizes * 2)
+            new = replace(op, cov=permuted(cov, own * 2))
+        else:
+            return term
+        return make(new, own, (), (), term.width, term.slots)
+
+    def slot(s: Slot) -> Slot:
+        return Member(s.plate, order[s.plate.name][s.at]) if isinstance(s, Member) else s
+
+    memo: dict[bytes, Term] = {}
+    return {name: rebuild(term, lambda op: op, slot, memo, finish) for name, term in variables.items()}
+
+
+def nest(values: Any) -> Any:
+    return tuple(map(nest, values)) if isinstance(values, list) else values
+
+
+def check_relabelled(variables: Variables, order: Permutations) -> None:
+    """Members called by other names: second moments of vectors, covariances of scores and constants at the new names."""
+    moments = Moments()
+    same = {plate: tuple(range(len(p))) for plate, p in order.items()}
+    before, after = relabelled(variables, same), relabelled(variables, order)
+    chosen = [(n, at) for n, t in before.items() for at in places(t)]
+
+    def members(of: Variables, keep: Callable[[Term], bool], to: Permutations) -> list[Term]:
+        found = [(n, at) for n, at in chosen if keep(before[n])]
+        at = [(n, [Member(m.plate, to[m.plate.name][m.at]) for m in at]) for n, at in found[:: 1 + len(found) // MOST]]
+        return [of[n].at(dict(zip(before[n].free, where, strict=True))) for n, where in at]
+
+    for keep, found in (
+        (lambda t: t.width is not None and not moments.scored(t), moments_of),
+        (lambda t: is_score(t) and not any(map(moments.scored, t.args[:2])), covariances_of),
+        (lambda t: t.width is None and not moments.scored(t), constants_of),
+    ):
+        check_equal(found(members(before, keep, same)), found(members(after, keep, order)))
+
+
+def covariances_of(scores: list[Term]) -> np.ndarray | None:
+    moments = Moments()
+    return values_of(moments, [score_covariance(moments, p, q) for p in scores for q in scores])
+
+
+def constants_of(members: list[Term]) -> np.ndarray | None:
+    return values_of(Moments(), [scalar(t) for t in members])
+
+
+def values_of(moments: Moments, polys: list[Poly]) -> np.ndarray | None:
+    """Numbers that no score has a part in."""
+    at, _ = next(iter(Engine(moments).replicates([], Sampling(REPLICATES, seed_of(0)))))
+    found = np.array([at.poly(poly, ()).data.reshape(-1)[0] for poly in polys])
+    return None if at.sampled else found
+
+
+@settings(max_examples=25)
+@given(programs(statements=5), st.data())
+def test_permuting_the_members_of_plates(draft: Draft, data: st.DataObject) -> None:
+    sizes = {i.plate.name: extent(i.plate) for i in draft.letters}
+    order = {plate: tuple(data.draw(st.permutations(range(size)))) for plate, size in sizes.items()}
+    check_relabelled(draft.variables, order)
+
+
 def check_kernel(variables: Variables) -> None:
     """Second moments are a symmetric matrix without negative eigenvalues."""
     found = second_moments(variables)
@@ -163,13 +259,18 @@ def test_entries_outside_a_mask_are_not_printed() -> None:
     check_mask(masked_score())
 
 
-def test_either_of_two_predicates_is_no_conjunction() -> None:
+def check_either() -> None:
     """Where i < j or j < i, scores of one matrix have the covariances that they have where i and j are distinct."""
     i, j = Plate("token", 2).indices("i j")
     Y, z = matrix("Y", i), vector("z")
     for where in ((i < j) | (j < i), ~((i <= j) & (j <= i)), distinct(i, j)):
         covariance = Program("either", p=dot(Y @ z, Y[j] @ z, where=where)).limit().covariance("p").value
-        assert covariance[0, 1, 0, 1] == covariance[0, 1, 1, 0] == 1
+        if not covariance[0, 1, 0, 1] == covariance[0, 1, 1, 0] == 1:
+            raise Deviates(f"{covariance[0, 1]}")
+
+
+def test_either_of_two_predicates_is_no_conjunction() -> None:
+    check_either()
 
 
 # ------------------------------------------------------------------------------------------------------------- mutants
@@ -213,9 +314,36 @@ def one_sided_prior(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(semantics, "cumulant", cumulant)
 
 
+def member_0_for_all(patch: pytest.MonkeyPatch) -> None:
+    """x[k] read as x[0]."""
+    right = Named.relabel
+
+    def relabel(self: Named, to: dict[Slot, Slot]) -> Named:
+        return right(self, {s: Member(t.plate, 0) if isinstance(t, Member) else t for s, t in to.items()})
+
+    patch.setattr(Named, "relabel", relabel)
+
+
+def positions_for_tables(patch: pytest.MonkeyPatch) -> None:
+    """Entries of a table in the order of their size."""
+    right = interpreter.table
+    patch.setattr(interpreter, "table", lambda values, own: right(np.sort(values, axis=0), own))
+
+
 def outside_masks_too(patch: pytest.MonkeyPatch) -> None:
     """No term of a covariance is dropped for a mask."""
     patch.setattr("netsor.algebra.scores.conjuncts", lambda mask: [])
+
+
+def either_as_both(patch: pytest.MonkeyPatch) -> None:
+    """Of alternatives all must hold."""
+    patch.setattr("netsor.ir.OR", replace(OR, numpy=AND.numpy))
+
+
+def covariances_four_times(patch: pytest.MonkeyPatch) -> None:
+    """Of different members: more than their variances allow."""
+    right = interpreter.table
+    patch.setattr(interpreter, "table", lambda values, own: right(np.array(values) * (4 - 3 * np.eye(2)), own))
 
 
 PAIR = {"x": X, "y": relu(X) + 1, "p": dot(matrix("P") @ X, matrix("R") @ X[j])}
@@ -229,7 +357,11 @@ PAIR = {"x": X, "y": relu(X) + 1, "p": dot(matrix("P") @ X, matrix("R") @ X[j])}
         (kinds_by_position, check_dead, (PAIR, ["x"])),
         (one_copy, check_unrolled, ({"g": matrix("C", i) @ X[j]},)),
         (one_sided_prior, check_kernel, ({"x": X},)),
+        (covariances_four_times, check_kernel, ({"x": X},)),
+        (member_0_for_all, check_relabelled, ({"y": X[0] + vector("v", i)[1]}, {"token": (1, 0)})),
+        (positions_for_tables, check_relabelled, ({"y": table("c", i, values=[1, 2]) * X}, {"token": (1, 0)})),
         (outside_masks_too, lambda: check_mask(masked_score()), ()),
+        (either_as_both, check_either, ()),
     ],
 )
 def test_a_mutant_breaks_its_law(mutant: Mutant, check: Callable[..., None], args: tuple, monkeypatch: Any) -> None:
