@@ -219,7 +219,7 @@ def test_fast_waves(pace):
 HIDDEN = {
     "kink": (lambda x, c: np.maximum(x - c, 0), lambda c: pdf(c) - c * ndtr(-c)),
     "jump": (lambda x, c: np.where(x > c, 1.0, 0.0), lambda c: ndtr(-c)),
-    "near a cut": (lambda x, c: np.maximum(x - c / 1e3, 0), lambda c: pdf(c / 1e3) - c / 1e3 * ndtr(-c / 1e3)),
+    "near a cut": (lambda x, c: np.maximum(x - c / 30, 0), lambda c: pdf(c / 30) - c / 30 * ndtr(-c / 30)),
 }
 
 
