@@ -39,6 +39,7 @@ SNAP = 1e-12
 _TAIL = 7.0  # deviations: the tail beyond a feature this far out is cut in panels of its own
 _FAR = 38.6  # deviations: the density beyond is below the smallest double
 _SMOOTH = 12.0  # deviations: how far out a smooth feature lengthens the trapezoid rule of all entries
+_FASTEST = 200.0  # radians in a deviation that panels resolve; beyond, the error says so
 _FURTHEST = 60.0  # deviations that the ends may move
 _OFF = 200.0  # beyond every end
 _SHARES = np.array([1 / 8, 3 / 8, 1])  # of a tail, by its panels
@@ -382,7 +383,7 @@ class _Plan:
 def _plan(cuts: Sequence[Cut], drift: Drift, level: int, tails: bool) -> _Plan:
     reach, panels, order = _resolution(level)
     low, high = np.minimum(drift.low, 0) - reach, np.maximum(drift.high, 0) + reach
-    length, wave = float(np.max(high - low, initial=0)), float(np.max(drift.wave, initial=0))
+    length, wave = float(np.max(high - low, initial=0)), min(float(np.max(drift.wave, initial=0)), _FASTEST)
     panels = max(panels, ceil(panels * length / (2 * reach)), ceil(2 * length * wave / order))
     beyond = [t for cut in cuts if (t := _tail(cut, drift, reach)) is not None] if tails else []
     plan = _Plan(low, high, beyond, panels | 1)

@@ -203,7 +203,7 @@ def test_what_grows_exponentially(s, features):
     assert s < 4 or abs(coarse / found - 1) > 1e-12  # without its pace the line ends too early
 
 
-@pytest.mark.parametrize("pace", [1.0, 10.0, 100.0, 1000.0])
+@pytest.mark.parametrize("pace", [1.0, 10.0, 100.0, 200.0])
 def test_fast_waves(pace):
     """E cos(a Z) = exp(-a^2/2), and beside a kink E |Z| sin^2(a Z), where the panels have to resolve the wave: E |Z| cos(b Z)
     is sqrt(2/pi) (1 - sqrt(2) b D(b/sqrt(2))), D Dawson's function."""
