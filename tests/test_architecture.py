@@ -88,6 +88,7 @@ ALONE = {  # libraries and the only places for them; types may be named elsewher
 
 LINES = 350
 LONGER = {
+    "numeric.quadrature": "the plan of a line, its rule and what the rule doubts: one algorithm",
     "ir": "letters, families and terms are defined by each other, and a term has every operator",
     "cli": "one function a command",
     "finite.rooms": "one plan: which vectors share a frame, and what it costs",

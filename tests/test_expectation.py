@@ -9,6 +9,7 @@ import pytest
 import sympy
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 import netsor
 from netsor import (
@@ -167,6 +168,22 @@ def test_tolerance() -> None:
     with pytest.raises(Numerical, match="NS401") as caught:
         expect(rough, mean=0.3, tol=1e-12)
     assert "the largest error reached is" in str(caught.value)
+
+
+def test_the_error_covers_kinks_that_nobody_declared() -> None:
+    """Without a factor, at 1000 places: E max(X - c, 0), and its expectation with another variable at 100."""
+    rng = np.random.default_rng(0)
+    for k in range(1100):
+        c, s = rng.uniform(-3, 3), 10 ** rng.uniform(-1, 1)
+        hidden = elementwise(lambda x, c=c * s: np.maximum(x - c, 0), name="hidden")
+        exact = s * (np.exp(-c * c / 2) / np.sqrt(2 * np.pi) - c * ndtr(-c))
+        value = expect(hidden, cov=s * s)
+        assert abs(value - exact) <= value.error
+        if k >= 1000:
+            r = rng.uniform(-1, 1)
+            value = expect((hidden, lambda y: y * y), cov=[[s * s, r * s], [r * s, 1]])
+            expected = exact + r * r * s * np.exp(-c * c / 2) / np.sqrt(2 * np.pi)  # Stein: E f + r^2 s^2 E f''
+            assert abs(value - expected) <= value.error
 
 
 @pytest.mark.parametrize(

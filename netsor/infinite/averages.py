@@ -20,7 +20,7 @@ def average(
     over: Sequence[Index],
     sampling: Sampling,
 ) -> EstimateArray:
-    """E over runs of an array given the scores. Error: between replicates, plus the refinement of quadratures."""
+    """E over runs of an array given the scores. Error: between replicates, plus refinement and doubts of quadratures."""
 
     def run_mean(at: LimitValues) -> np.ndarray:
         mean: np.ndarray = value(at).full(over)[..., 0].mean(-1)
@@ -32,6 +32,7 @@ def average(
         replicates.append(run_mean(at))
         if len(replicates) == 1 and at.integrated:
             coarse, _ = next(iter(engine.replicates(roots, sampling, level=0)))
+            coarse.finer = at
             refinement = np.abs(run_mean(coarse) - replicates[0])
     stacked = np.stack(replicates)
     n = len(stacked)

@@ -19,8 +19,8 @@ from netsor.ir import Term
 from netsor.numeric.integral import Integral, Part, wide
 from netsor.numeric.linear import left_over
 from netsor.numeric.named import Named, combine
-from netsor.numeric.quadrature import Feature, given, nodes_given, total
-from netsor.numeric.routes import CHUNK, LARGEST, PLAIN, Routes, TooLarge
+from netsor.numeric.quadrature import Feature, given, nodes_given
+from netsor.numeric.routes import CHUNK, LARGEST, PLAIN, Routes, TooLarge, line_of, pace_of
 
 if TYPE_CHECKING:
     from netsor.infinite.values import LimitValues
@@ -79,8 +79,7 @@ class Deviations:
         out = np.zeros(m.shape[1])
         here = np.flatnonzero(v[0, 1])
         both = Integral((f, g), 2, m, v, (kinks, others), np.arange(out.size)).at(here)
-        v = both.cov
-        nodes = nodes_given(v[0, 0], v[1, 1], v[0, 1], both.features[0], both.features[1], self.at.level)
+        nodes = nodes_given(*line_of(both), self.at.level, (pace_of(f.pieces), pace_of(g.pieces)))
         if COST * nodes * here.size > LARGEST:
             raise TooLarge
         self.at.routes.count("line", here.size)
@@ -97,7 +96,7 @@ class Deviations:
             Integral((p,), 1, x.mean[[k]], v[[k]][:, [k]], (x.features[k],), x.entries) for k, p in enumerate(x.parts)
         )
         with np.errstate(all="ignore"):
-            u, weights = given(m, n, v[0, 0], v[1, 1], v[0, 1], x.features[0], x.features[1], self.at.level)
+            u, rule = given(*line_of(x), self.at.level, (pace_of(x.parts[0].pieces), pace_of(x.parts[1].pieces)))
             size = u.shape[1]
             inner = replace(
                 second,
@@ -108,4 +107,4 @@ class Deviations:
             )
             f = x.parts[0].value({0: u}, x.entries) - routes(first)[0][:, None]
             g = routes(inner)[0].reshape(u.shape) - routes(second)[0][:, None]
-            return total(weights, f * g)
+            return rule.integral(f * g)[0]

@@ -17,9 +17,9 @@ from netsor.infinite.coordinates import Coordinates
 from netsor.infinite.laplace import by_laplace
 from netsor.ir import Term
 from netsor.numeric.integral import Integral, Part
-from netsor.numeric.named import Named, extent, union
+from netsor.numeric.named import Named, combine, extent, union
 from netsor.numeric.quadrature import Feature
-from netsor.numeric.routes import TooLarge
+from netsor.numeric.routes import TooLarge, doubted
 from netsor.ops import Map
 
 if TYPE_CHECKING:
@@ -29,17 +29,27 @@ POINTS = (256, 1024, 4096, 16384)  # coordinates of a quasi-Monte Carlo kernel b
 
 
 def kernel(at: LimitValues, leaf: Term) -> Named:
-    """The value of an irreducible leaf over its letters and runs."""
+    """The value of an irreducible leaf over its letters and runs; moved away from the finer value, by its error, where `at`
+    is to show what errors do to what is computed from it."""
     try:
-        value, at.errors[leaf.family.key] = Leaf(at, leaf).value()
-        return value
+        value, error = Leaf(at, leaf).value()
     except (NotCoordinatewise, TooLarge):
         pass
+    else:
+        at.errors[leaf.family.key] = error
+        at.found[leaf] = value, error
+        finer = at.finer.found.get(leaf) if at.finer is not None else None
+        return value if finer is None else combine(away, value, *finer)
     found = by_members(at, leaf) or by_laplace(at, leaf)
     if found is None:
         return by_coordinates(at, leaf)
     value, at.errors[leaf.family.key] = found
     return value
+
+
+def away(value: np.ndarray, finer: np.ndarray, error: np.ndarray) -> np.ndarray:
+    error = doubted(value, finer, error)
+    return value + np.where(value < finer, -error, error)
 
 
 def by_members(at: LimitValues, leaf: Term) -> tuple[Named, Named] | None:

@@ -60,7 +60,7 @@ def resolution(engine: Engine, roots: Sequence[Term], sampling: Sampling, value:
         return 1
     gap = np.inf
     for level in (1, 2):
-        _, fine = first(engine, roots, sampling, value, level)
+        at, fine = first(engine, roots, sampling, value, level)
         variance = fine[2].max()
         scales = (np.abs(fine[0]).max() + np.sqrt(variance), variance)
         gap = max(np.abs(c - f).max() / (scale or 1.0) for c, f, scale in zip(coarse, fine, scales, strict=False))

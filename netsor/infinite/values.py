@@ -42,7 +42,9 @@ class LimitValues(Interpreter):
         super().__init__()
         self.moments, self.plan, self.level = moments, plan, level
         self.routes = Routes(level)
-        self.errors: dict[bytes, Named] = {}  # of the closed forms, by leaf
+        self.errors: dict[bytes, Named] = {}  # of the closed forms and the quadratures, by leaf
+        self.found: dict[Term, tuple[Named, Named]] = {}  # values and errors of leaves
+        self.finer: LimitValues | None = None  # the same at a finer level, if its errors are to be shown
         self.sampled = False  # did a quasi-Monte Carlo kernel contribute?
         self._kernels, self._normals = kernels, normals
         self._todo = [list(stage) for stage in plan.stages]

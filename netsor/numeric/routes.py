@@ -22,13 +22,18 @@ from netsor.closed.stein import NotClosed
 from netsor.numeric.closed import closed
 from netsor.numeric.integral import Array, Entries, Integral, Part, given_first, integrand, product, product_of, wide
 from netsor.numeric.linear import determinant, left_over, units
-from netsor.numeric.quadrature import expect1, expect2, given, line, nodes1, nodes2, nodes_given, total
+from netsor.numeric.quadrature import STILL, Feature, Pace, doubted1, doubted2, given, line, nodes1, nodes2, nodes_given, total
 from netsor.ops import Piece
+
+Pair = tuple[Array, Array]
+Found = tuple[Array, Array, Array]
+Features = tuple[Feature, ...]
 
 CHUNK = 2_000_000  # numbers in one array of quadrature nodes
 LARGEST = 4e8  # evaluations of the integrand; beyond, there are better ways
 RELATIVE = 2e-13  # error of a closed form that is accepted
 ABSOLUTE, DIGITS = 4e-14, 1e-8  # or of sqrt(E f^2 E g^2), if these digits of the value are left; bounds are wide
+SETTLED, LUCK = 2e-14, 1e-6  # of the value: rounding; of the doubts: two levels at a kink agree so well once in 10^5 times
 FASTEST = 6.0  # radians that a wave may turn in a standard deviation
 
 
@@ -50,8 +55,10 @@ class Routes:
         self.taken: dict[str, int] = {}
 
     def __call__(self, x: Integral) -> tuple[Array, Array]:
-        """The values, and bounds of the error of what is closed in them, and of the rest if `refined`; infinite where a number
-        is too large for a double, or could be.  Raises: TooLarge."""
+        """The values, and bounds of the error of what is closed in them, with the doubts of a quadrature at its panels, and its
+        change under refinement if `refined`; infinite where a number is too large for a double, or could be.
+
+        Raises: TooLarge."""
         with np.errstate(all="ignore"):
             return self.best(x)
 
@@ -68,10 +75,12 @@ class Routes:
         self.count("closed", value.size - left.size)
         if left.size:
             try:
-                value[left], error[left] = self.quadrature(x.at(left))
+                value[left], error[left], doubt = self.quadrature(x.at(left))
                 if self.refined:
-                    coarse, _ = Routes(self.level - 1).quadrature(x.at(left))
+                    coarse, *_ = Routes(self.level - 1).quadrature(x.at(left))
                     error[left] += np.where(coarse == value[left], 0.0, np.abs(coarse - value[left]))  # both may be infinite
+                    doubt = doubted(coarse, value[left], doubt)
+                error[left] += doubt
             except TooLarge:  # a closed form that is not as good as asked for says how good it is
                 if not np.isfinite(error[left]).all():
                     raise
@@ -115,99 +124,89 @@ class Routes:
 
     # ---- quadrature
 
-    def quadrature(self, x: Integral) -> tuple[Array, Array]:
-        """Values, and the errors of the closed forms inside; refinement tells the rest."""
-        none = np.zeros(x.mean.shape[1])
+    def quadrature(self, x: Integral) -> Found:
+        """Values, the errors of the closed forms inside, and the doubts of the rule; refinement tells the rest."""
         if x.inputs == 1:
-            return self.by_chunks("line", x, nodes1(x.features[0], self.level, x.cov[0, 0]), self.line), none
+            nodes = nodes1(x.features[0], self.level, x.cov[0, 0], x.mean[0], pace(x, 0))
+            return unclosed(self.by_chunks("line", x, nodes, self.line))
         if x.inputs == 2:
             return self.two(x)
         if x.inputs == 3:
-            return self.space(x), none
+            return unclosed(self.space(x))
         raise TooLarge
 
-    def by_chunks(self, route: str, x: Integral, nodes: int, f: Callable[[Integral], Array]) -> Array:
+    def by_chunks(self, route: str, x: Integral, nodes: int, f: Callable[[Integral], Pair]) -> Pair:
         n = x.mean.shape[1]
         if nodes * n > LARGEST:
             raise TooLarge
         self.count(route, n)
         step = max(1, CHUNK // nodes)
-        return np.concatenate([f(x.at(np.arange(k, min(k + step, n)))) for k in range(0, n, step)])
+        parts = [f(x.at(np.arange(k, min(k + step, n)))) for k in range(0, n, step)]
+        return np.concatenate([value for value, _ in parts]), np.concatenate([doubt for _, doubt in parts])
 
-    def line(self, x: Integral) -> Array:
-        return expect1(integrand(x), x.mean[0], x.cov[0, 0], x.features[0], self.level)
+    def line(self, x: Integral) -> Pair:
+        return doubted1(integrand(x), x.mean[0], x.cov[0, 0], x.features[0], self.level, pace(x, 0))
 
-    def two(self, x: Integral) -> tuple[Array, Array]:
+    def two(self, x: Integral) -> Found:
         """On a line where one variable is a multiple of the other, by halves or in the plane elsewhere."""
         v, w, c = x.cov[0, 0], x.cov[1, 1], x.cov[0, 1]
         a, b = units(x.cov[:2, :2])
         tied = (c != 0) & (determinant(v / a / a, c / a / b, c / a / b, w / b / b) <= 0)
-        value, error = np.empty(v.size), np.zeros(v.size)
+        found = np.zeros((3, v.size))
         for here, route in ((np.flatnonzero(tied), self.tied), (np.flatnonzero(np.logical_not(tied)), self.apart)):
             if here.size:
-                value[here], error[here] = route(x.at(here))
-        return value, error
+                found[:, here] = route(x.at(here))
+        return found[0], found[1], found[2]
 
-    def tied(self, x: Integral) -> tuple[Array, Array]:
+    def tied(self, x: Integral) -> Found:
         """E f(U) g(m + s U) over U, with the kinks of both."""
-        v, w, c = x.cov[0, 0], x.cov[1, 1], x.cov[0, 1]
 
-        def f(part: Integral) -> Array:
+        def f(part: Integral) -> Pair:
             m, c = part.mean, part.cov
-            u, weights = given(m[0], m[1], c[0, 0], c[1, 1], c[0, 1], part.features[0], part.features[1], self.level)
-            return total(weights, integrand(part)(u, m[1][:, None] + (c[0, 1] / c[0, 0])[:, None] * (u - m[0][:, None])))
+            u, rule = given(*line_of(part), self.level, paces(part))
+            return rule.integral(integrand(part)(u, m[1][:, None] + (c[0, 1] / c[0, 0])[:, None] * (u - m[0][:, None])))
 
-        nodes = nodes_given(v, w, c, x.features[0], x.features[1], self.level)
-        return self.by_chunks("line", x, nodes, f), np.zeros(v.size)
+        nodes = nodes_given(*line_of(x), self.level, paces(x))
+        return unclosed(self.by_chunks("line", x, nodes, f))
 
-    def apart(self, x: Integral) -> tuple[Array, Array]:
+    def apart(self, x: Integral) -> Found:
         """By halves where one variable is under known functions alone, else in the plane."""
         for inner in (1, 0):
             mine = [p for p in x.parts if inner in p.variables]
             if all(p.variables == (inner,) and p.pieces for p in mine):
                 break
         else:
-            return self.plane(x), np.zeros(x.mean.shape[1])
-        value, error, good = self.half(x, inner)
+            return unclosed(self.plane(x))
+        value, error, doubt, good = self.half(x, inner)
         left = np.flatnonzero(np.logical_not(good))
         if left.size:
             try:
-                value[left], error[left] = self.plane(x.at(left)), 0.0
+                value[left], error[left], doubt[left] = unclosed(self.plane(x.at(left)))
             except TooLarge:
                 if not np.isfinite(error).all():
                     raise
                 left = left[:0]
         self.count("half", len(value) - left.size)
-        return value, error
+        return value, error, doubt
 
-    def half(self, x: Integral, inner: int) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """E[f(U) E[g(V) | U]] with the inner expectation closed: values, their errors, and where these are good."""
+    def half(self, x: Integral, inner: int) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+        """E[f(U) E[g(V) | U]] with the inner expectation closed: values, their errors and doubts, and where these are good."""
         n, outer = x.mean.shape[1], 1 - inner
         others = [inner, *range(2, len(x.mean))]
         mine = [replace(p, variables=(0,)) for p in x.parts if p.variables == (inner,)]
         terms = multiplied([*known(mine), *((k, PLAIN) for k in range(1, len(others)))], len(others))
-        value, error, good = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, dtype=bool)
+        value, error, doubt, good = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n), np.zeros(n, dtype=bool)
         if terms is None:
-            return value, error, good
-        nodes = nodes_given(
-            x.cov[outer, outer], x.cov[inner, inner], x.cov[0, 1], x.features[outer], x.features[inner], self.level
-        )
+            return value, error, doubt, good
+        nodes = nodes_given(*line_of(x, outer), self.level, paces(x, outer))
         if nodes * n > LARGEST:
             raise TooLarge
         step = max(1, CHUNK // nodes)
         for k in range(0, n, step):
             part = x.at(np.arange(k, min(k + step, n)))
             m, c = part.mean, part.cov
-            u, weights = given(
-                m[outer],
-                m[inner],
-                c[outer, outer],
-                c[inner, inner],
-                c[0, 1],
-                part.features[outer],
-                part.features[inner],
-                self.level,
-            )
+            u, rule = given(*line_of(part, outer), self.level, paces(part, outer))
+            weights = rule.weights
             slope = np.divide(c[others, outer], c[outer, outer], out=np.zeros_like(c[others, outer]), where=c[outer, outer] > 0)
             mean = m[others][..., None] + slope[..., None] * (u - m[outer][:, None])
             cov = left_over(c, others, outer)
@@ -217,37 +216,37 @@ class Routes:
             f = product_of([p for p in part.parts if p.variables == (outer,)], {outer: u}, part.entries)
             g, bound = g.reshape(u.shape), bound.reshape(u.shape)
             here = slice(k, k + step)
-            value[here] = total(weights, product(f, g))
+            value[here], doubt[here] = rule.integral(product(f, g))
             with np.errstate(invalid="ignore"):
                 error[here] = (weights * np.abs(f) * bound).sum(-1)
                 size = np.sqrt((weights * f * f).sum(-1) * (weights * g * g).sum(-1))
                 good[here] = error[here] <= np.maximum(ABSOLUTE * size, RELATIVE * np.abs(value[here]))
-        return value, error, good
+        return value, error, doubt, good
 
-    def plane(self, x: Integral) -> Array:
-        first, second = x.features[:2]
-        nodes = nodes2(first, second, self.level, x.cov[0, 0], x.cov[1, 1], x.cov[0, 1])
+    def plane(self, x: Integral) -> Pair:
+        (first, second), m, c = x.features[:2], x.mean, x.cov
+        nodes = nodes2(first, second, self.level, c[0, 0], c[1, 1], c[0, 1], m[0], m[1], paces(x))
 
-        def f(part: Integral) -> Array:
+        def f(part: Integral) -> Pair:
             m, c = part.mean, part.cov
-            return expect2(
-                integrand(part), m[0], m[1], c[0, 0], c[1, 1], c[0, 1], part.features[0], part.features[1], self.level
-            )
+            first, second = part.features[:2]
+            moments = m[0], m[1], c[0, 0], c[1, 1], c[0, 1]
+            return doubted2(integrand(part), *moments, first, second, self.level, paces(part))
 
         return self.by_chunks("plane", x, nodes, f)
 
-    def space(self, x: Integral) -> Array:
+    def space(self, x: Integral) -> Pair:
         """E[E[. | U]] over three inputs: the line of the first, and the two others given it by the best route."""
         n, others = x.mean.shape[1], range(1, len(x.mean))
-        nodes = nodes1(x.features[0], self.level, x.cov[0, 0])
+        nodes = nodes1(x.features[0], self.level, x.cov[0, 0], x.mean[0], pace(x, 0))
         if nodes * n > LARGEST / 1000:
             raise TooLarge
-        value = np.empty(n)
+        value, doubt = np.empty(n), np.empty(n)
         self.count("space", n)
         for e in range(n):
             part = x.at(np.array([e]))
             m, c = part.mean, part.cov
-            u, weights = line(m[0], c[0, 0], part.features[0], self.level)
+            u, rule = line(m[0], c[0, 0], part.features[0], self.level, pace(part, 0))
             slope = np.divide(c[1:, 0], c[0, 0], out=np.zeros_like(c[1:, 0]), where=c[0, 0] > 0)
             mean = m[1:] + slope * (u[0] - m[0])
             cov = np.repeat(left_over(c, others, 0), u.shape[1], axis=-1)
@@ -255,8 +254,21 @@ class Routes:
             f = product_of(own, {0: u}, part.entries)[0]
             rest = tuple(given_first(p, u[0], part.entries) for p in part.parts if p not in own)
             inner = Integral(rest, 2, mean, cov, tuple(wide(fs, u.shape[1]) for fs in part.features[1:]), np.arange(u.shape[1]))
-            value[e] = total(weights[0], product(f, Routes(self.level)(inner)[0]))
-        return value
+            g, off = Routes(self.level)(inner)
+            (value[e],), (own,) = rule.integral(product(f, g)[None])
+            doubt[e] = own + total(rule.weights[0], np.abs(f) * off)
+        return value, doubt
+
+
+def unclosed(found: Pair) -> Found:
+    return found[0], np.zeros_like(found[0]), found[1]
+
+
+def doubted(coarse: Array, fine: Array, doubt: Array) -> Array:
+    """The doubts of the finer of two values, where these differ by more than rounding and by a millionth of the doubts at
+    least: for an analytic function with slowly falling coefficients they do not."""
+    gap = np.abs(coarse - fine)
+    return np.where(gap <= np.maximum(SETTLED * np.abs(fine), LUCK * doubt), 0.0, doubt)
 
 
 PLAIN = (Piece(power=1),)
@@ -268,6 +280,28 @@ def unused(values: Mapping[int, Array], entries: Entries) -> Array:
 
 def known(parts: Sequence[Part]) -> list[Factor]:
     return [(p.variables[0], p.pieces) for p in parts]
+
+
+def line_of(x: Integral, outer: int = 0) -> tuple[Array, Array, Array, Array, Array, Features, Features]:
+    """Means, variances, covariance and features of two variables, one of them the outer one."""
+    inner = 1 - outer
+    m, c = x.mean, x.cov
+    return m[outer], m[inner], c[outer, outer], c[inner, inner], c[0, 1], x.features[outer], x.features[inner]
+
+
+def pace(x: Integral, k: int) -> Pace:
+    """That of the known functions of one variable."""
+    return sum((pace_of(p.pieces) for p in x.parts if p.variables == (k,)), STILL)
+
+
+def paces(x: Integral, outer: int = 0) -> tuple[Pace, Pace]:
+    return pace(x, outer), pace(x, 1 - outer)
+
+
+def pace_of(pieces: Sequence[Piece]) -> Pace:
+    rates = [float(p.rate) for p in pieces]
+    wave = max((abs(float(p.wave[1])) for p in pieces if p.wave), default=0.0)
+    return Pace(wave, min(rates, default=0.0), max(rates, default=0.0))
 
 
 def waving(x: Integral) -> Array:
