@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, product
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import sympy as sp
 from calibrated import Deviates, assert_detects
 from hypothesis import given, settings
-from printed import Env, Listing, Node, NoIntegral, Parser, Statement, Unreadable, Variable, statements
+from printed import Env, Listing, Node, NoIntegral, Parser, Statement, Unreadable, statements
 from strategies import Draft, programs
 from sympy.core.function import AppliedUndef
 
@@ -26,7 +27,6 @@ from netsor.ir import Member, Term, postorder
 from netsor.numeric.named import Named, extent
 from netsor.numeric.streams import seed_of
 from netsor.ops import Table
-from netsor.rules.dot import Dot
 from netsor.rules.matmul import MatMul
 from netsor.symbolic import reader, sympy_form
 from netsor.symbolic.closed import ClosedForms
@@ -34,7 +34,6 @@ from netsor.symbolic.printing import ADD, ATOM, Text
 from netsor.symbolic.sympy_form import letter
 from netsor.symbolic.variable import EXPANSIONS, Expand
 from netsor.symbolic.variable import Variable as Printable
-from netsor.walks import generic
 
 ROUNDING = 1e-8  # of the largest number
 KINKS = 3e-3  # trapezoid sums with steps of 1/16 over functions with kinks
@@ -97,17 +96,16 @@ class Printed:
         return float(self.arrays["scores"].item().get((self.key(left, env), self.key(right, env)), 0.0))
 
     def scores(self) -> Iterator[tuple[Any, float]]:
-        for family in self.families:
-            if isinstance(family.op, Dot):
-                term = generic(family)
-                sizes = [range(extent(i.plate)) for i in term.free]
-                if np.prod([len(s) for s in sizes]) > LARGEST:
-                    raise NoIntegral
-                values = self.array(term)
-                for at in product(*sizes):
-                    here = term.at({i: Member(i.plate, k) for i, k in zip(term.free, at, strict=True)})
-                    if all(self.at.value(mask).data.all() for mask in here.args[2:]):
-                        yield tuple(key(x) for x in here.args[:2]), float(values[at])
+        """Of all members of the scores that are drawn, inside their masks."""
+        for term in (term for stage in self.at.plan.stages for term in stage):
+            sizes = [range(extent(i.plate)) for i in term.free]
+            if np.prod([len(s) for s in sizes]) > LARGEST:
+                raise NoIntegral
+            values = self.array(term)
+            for at in product(*sizes):
+                here = placed(term, at)
+                if all(self.at.value(mask).data.all() for mask in here.args[2:]):
+                    yield tuple(key(x) for x in here.args[:2]), float(values[at])
 
     def key(self, node: Node, env: Env) -> Any:
         """The factor of an inner product: Z^(W x) or a variable."""
@@ -176,8 +174,8 @@ class Printed:
         yield printed, self.covariance(terms, at)
         if terms[0].width is not None:
             x, y = (self.law.variable(n, [str(k) for k in a], {}) for (n, _), a in zip(line.of, at, strict=True))
-            assert isinstance(x, Variable)
-            yield self.law.covariance(x, y), printed
+            with suppress(NoIntegral):
+                yield self.law.mean(x * y) - self.law.mean(x) * self.law.mean(y), printed
 
     def expectation(self, terms: list[Term], at: list[tuple[int, ...]]) -> float:
         members = [placed(t, a) for t, a in zip(terms, at, strict=True)]
