@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 from calibrated import Deviates, assert_detects
 from hypothesis import given, settings
-from printed import Env, Listing, Node, NoIntegral, Parser, Statement, Unreadable, Variable, statements
+from printed import Env, Listing, Node, NoIntegral, Parser, Statement, Unreadable, statements
 from strategies import Draft, programs
+from sympy.core.function import AppliedUndef
 
 from netsor import Plate, Program, dot, matrix, mean, relu, softmax, sum_over, vector
 from netsor.algebra.poly import Poly
@@ -24,18 +27,17 @@ from netsor.ir import Member, Term, postorder
 from netsor.numeric.named import Named, extent
 from netsor.numeric.streams import seed_of
 from netsor.ops import Table
-from netsor.rules.dot import Dot
 from netsor.rules.matmul import MatMul
-from netsor.symbolic import reader
+from netsor.symbolic import reader, sympy_form
 from netsor.symbolic.closed import ClosedForms
 from netsor.symbolic.printing import ADD, ATOM, Text
+from netsor.symbolic.sympy_form import letter
 from netsor.symbolic.variable import EXPANSIONS, Expand
 from netsor.symbolic.variable import Variable as Printable
-from netsor.walks import generic
 
 ROUNDING = 1e-8  # of the largest number
 KINKS = 3e-3  # trapezoid sums with steps of 1/16 over functions with kinks
-MOST = 24  # choices of members a line
+MOST, FEW = 24, 4  # choices of members a line, a sympy form
 LARGEST = 4096  # choices of members of a score without a name
 
 
@@ -94,17 +96,16 @@ class Printed:
         return float(self.arrays["scores"].item().get((self.key(left, env), self.key(right, env)), 0.0))
 
     def scores(self) -> Iterator[tuple[Any, float]]:
-        for family in self.families:
-            if isinstance(family.op, Dot):
-                term = generic(family)
-                sizes = [range(extent(i.plate)) for i in term.free]
-                if np.prod([len(s) for s in sizes]) > LARGEST:
-                    raise NoIntegral
-                values = self.array(term)
-                for at in product(*sizes):
-                    here = term.at({i: Member(i.plate, k) for i, k in zip(term.free, at, strict=True)})
-                    if all(self.at.value(mask).data.all() for mask in here.args[2:]):
-                        yield tuple(key(x) for x in here.args[:2]), float(values[at])
+        """Of all members of the scores that are drawn, inside their masks."""
+        for term in (term for stage in self.at.plan.stages for term in stage):
+            sizes = [range(extent(i.plate)) for i in term.free]
+            if np.prod([len(s) for s in sizes]) > LARGEST:
+                raise NoIntegral
+            values = self.array(term)
+            for at in product(*sizes):
+                here = placed(term, at)
+                if all(self.at.value(mask).data.all() for mask in here.args[2:]):
+                    yield tuple(key(x) for x in here.args[:2]), float(values[at])
 
     def key(self, node: Node, env: Env) -> Any:
         """The factor of an inner product: Z^(W x) or a variable."""
@@ -173,8 +174,8 @@ class Printed:
         yield printed, self.covariance(terms, at)
         if terms[0].width is not None:
             x, y = (self.law.variable(n, [str(k) for k in a], {}) for (n, _), a in zip(line.of, at, strict=True))
-            assert isinstance(x, Variable)
-            yield self.law.covariance(x, y), printed
+            with suppress(NoIntegral):
+                yield self.law.mean(x * y) - self.law.mean(x) * self.law.mean(y), printed
 
     def expectation(self, terms: list[Term], at: list[tuple[int, ...]]) -> float:
         members = [placed(t, a) for t, a in zip(terms, at, strict=True)]
@@ -189,6 +190,77 @@ class Printed:
 
     def number(self, poly: Poly) -> float:
         return float(self.at.poly(poly, ()).data[..., 0, 0])
+
+
+class Expressions(Printed):
+    """The same for the sympy forms: symbols of a formula read by their names."""
+
+    def check(self) -> int:
+        return sum(self.check_formula(*found) for name in self.variables for found in self.formulas(name))
+
+    def formulas(self, name: str) -> Iterator[tuple[Any, Statement]]:
+        """With a statement that says of what, for Printed.pairs: its value is not used."""
+        variable, term = self.limit[name], self.variables[name]
+        own, primed = ([str(i) for i in t.free] for t in (term, variable.primed))
+        if variable.rule in ("LinComb", "Nonlin", "Mean"):
+            yield variable.sympy, Statement("equation", [(name, own)], ("num", 0.0))
+        if term.width is not None:
+            yield variable.mean, Statement("law", [(name, own)], ("num", 0.0))
+        if variable.cov is not None:
+            yield variable.cov, Statement("Cov", [(name, own), (name, primed)], ("num", 0.0))
+
+    def check_formula(self, formula: Any, line: Statement) -> int:
+        self.law.forget()
+        count = 0
+        for env in islice(self.members(line), FEW):
+            try:
+                listing = self.pointwise if line.kind == "equation" and line.of[0][0] in self.law.vectors else self.law
+                value = self.evaluated(formula, env, listing)
+                _, number = next(self.pairs(line.of[0][0], line, env))
+            except NoIntegral:
+                continue
+            if self.at.sampled:
+                return count
+            close(value, number, self.law.rough, f"{formula} at {env}")
+            count += 1
+        return count
+
+    def evaluated(self, formula: Any, env: Env, listing: Listing) -> float:
+        if formula.atoms(AppliedUndef):
+            raise NoIntegral  # max, an inner product: a name, and no formula
+        sizes = {s: v for s in formula.free_symbols if s.is_integer and (v := self.limit.values.get(s.name))}
+        at = formula.subs(sizes).subs({letter(k): sp.Integer(v) for k, v in env.items()}, simultaneous=True).doit()
+        leaves = {s: self.symbol(str(s.base.label), tuple(map(int, s.indices)), listing) for s in at.atoms(sp.Indexed)}
+        at = at.xreplace({s: sp.Float(v, 17) for s, v in leaves.items()})
+        return float(at.xreplace({s: sp.Float(self.symbol(s.name, (), listing), 17) for s in at.free_symbols}))
+
+    def symbol(self, name: str, at: tuple[int, ...], listing: Listing) -> float:
+        """x[0,1]; E[x*y][0,1], with the indices of its factors one after the other; another E[..] by its letters, sorted."""
+        indices = list(map(str, at))
+        if found := re.fullmatch(r"E\[((?:\w+\*)*\w+)\]", name):
+            value: Any = 1.0
+            for x in found[1].split("*"):
+                count = len(self.variables[x].free)
+                value, indices = self.law.variable(x, indices[:count], {}) * value, indices[count:]
+            return float(self.law.mean(value))
+        if name.startswith("E["):
+            node = Parser(name, list(self.variables)).whole()
+            return float(self.law.value(node, dict(zip(sorted(free(node)), at, strict=True))))
+        plain = re.sub("^sigma_", "σ_", name.removeprefix("Z^"))
+        return float(listing.variable(plain, indices, {}))
+
+
+def free(node: Any) -> set[str]:
+    """The letters of what is read, without those that are bound."""
+    if not isinstance(node, tuple | list):
+        return set()
+    if isinstance(node, tuple) and node and node[0] in ("var", "delta", "rel"):
+        found = {"var": node[2:], "delta": [node[1:]], "rel": [node[2:]]}[node[0]]
+        return {s for group in found for s in group if not s.isdigit()}
+    inner = set().union(*map(free, node)) if node else set()
+    if isinstance(node, tuple) and node and node[0] == "sum":
+        return inner - set(node[1])
+    return inner - {node[2]} | {node[5]} if isinstance(node, tuple) and node and node[0] == "along" else inner
 
 
 def placed(term: Term, at: tuple[int, ...]) -> Term:
@@ -242,6 +314,23 @@ def check_printed(variables: dict[str, Term]) -> None:
 @given(programs(statements=5))
 def test_printed_limits_are_the_numbers(draft: Draft) -> None:
     check_printed(draft.variables)
+
+
+def check_expressions(variables: dict[str, Term]) -> None:
+    """The sympy form of every definition, mean and covariance is the number."""
+    Expressions(variables).check()
+
+
+@settings(max_examples=6)
+@given(programs(statements=5))
+def test_sympy_forms_are_the_numbers(draft: Draft) -> None:
+    check_expressions(draft.variables)
+
+
+@pytest.mark.nightly
+@given(programs(statements=8))
+def test_sympy_forms_of_more_programs(draft: Draft) -> None:
+    check_expressions(draft.variables)
 
 
 @pytest.mark.nightly
@@ -360,3 +449,31 @@ def test_a_mutant_prints_another_number(mutant: Mutant, monkeypatch: pytest.Monk
     check_printed(layer())
     mutant(monkeypatch)
     assert_detects(check_printed, layer())
+
+
+def sums_one_short(patch: pytest.MonkeyPatch) -> None:
+    """From 0 to size - 2."""
+    right = sympy_form.size
+    patch.setattr(sympy_form, "size", lambda plate: right(plate) - 1)
+
+
+def indices_exchanged(patch: pytest.MonkeyPatch) -> None:
+    """x[j,i] for x[i,j]."""
+    right = sympy_form.named
+    patch.setattr(sympy_form, "named", lambda name, indices: right(name, indices[::-1]))
+
+
+def softmax_over_nobody(patch: pytest.MonkeyPatch) -> None:
+    """0/0 where a mask leaves nobody."""
+    right = sp.KroneckerDelta
+    patch.setattr(sp, "KroneckerDelta", lambda i, k: sp.Integer(0) if k == 0 else right(i, k))
+
+
+@pytest.mark.parametrize("mutant", [last_term_dropped, sums_one_short, indices_exchanged, softmax_over_nobody])
+def test_a_mutant_makes_another_expression(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = vector("x", i)
+    p = dot(matrix("Q", a) @ x, matrix("K", a) @ x[j])
+    program = {"x": x, "p": p, "y": x + sum_over(p * x[j], j), "A": softmax(p, over=j, where=j < i)}
+    check_expressions(program)
+    mutant(monkeypatch)
+    assert_detects(check_expressions, program)

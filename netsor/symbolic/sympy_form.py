@@ -107,4 +107,5 @@ def reduction(fn: Fn, over: sp.Symbol, size: Any, body: Any, mask: Any, at: str 
         return sp.Function(str(fn))(*arguments)
     weight = sp.exp(body) if mask is None else mask * sp.exp(body)
     apart = letter(over.name + "'") if at == over.name else over
-    return weight.subs(over, place(at)) / sp.Sum(weight.subs(over, apart), (apart, 0, size - 1))
+    entry, total = weight.subs(over, place(at)), sp.Sum(weight.subs(over, apart), (apart, 0, size - 1))
+    return entry / total if mask is None else entry / (total + sp.KroneckerDelta(total, 0))  # 0 over no members
