@@ -99,11 +99,12 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
                     continue
                 body = isinstance(child, ast.stmt) and isinstance(node, ast.FunctionDef)
                 begins = child.lineno if isinstance(child, ast.stmt) and (body or statement) else statement
+                where = f"  in  {first_line(node)}" if isinstance(child, ast.Constant) else ""
                 for wrong in changes(child):
                     was, now = (first_line(x) for x in (child, wrong))
                     place(node, name, k, wrong)
                     ast.fix_missing_locations(tree)
-                    yield Mutant(function, child.lineno, begins, f"{was}  ->  {now}", tree)
+                    yield Mutant(function, child.lineno, begins, f"{was}  ->  {now}{where}", tree)
                     place(node, name, k, child)
                 yield from inside(child, function, begins)
 
@@ -282,7 +283,7 @@ class Mutation:
         reached = self.reached[file.path]
         anywhere = set().union(*reached.values())
         noticed: Counter[str] = Counter()
-        total = survivors = 0
+        total, survivors = 0, set()
         for mutant in mutants(ast.parse(file.source)):
             if self.options.match not in mutant.name:
                 continue
@@ -291,11 +292,14 @@ class Mutation:
             if by := self.noticed(file, mutant, tests):
                 noticed[by] += 1
             else:
-                survivors += 1
+                survivors.add(mutant.name)
                 if mutant.name not in explained:
                     self.unexplained += 1
                     self.say(f"{file.path}:{mutant.line}: {mutant.name}   [{len(tests)} tests]")
-        self.say(f"{file.path}: {total - survivors} of {total} noticed, {survivors} survive, {time.monotonic() - start:.0f} s")
+        for name in explained - survivors if not self.options.match else ():
+            self.say(f"{file.path}: explained, and noticed or no longer there: {name}")
+        noted = sum(noticed.values())
+        self.say(f"{file.path}: {noted} of {total} noticed, {total - noted} survive, {time.monotonic() - start:.0f} s")
 
     def chosen(self, file: File, names: set[str], noticed: Counter[str]) -> list[str]:
         mirror = f"tests/{Path(file.path).parent.name}/"
