@@ -298,6 +298,8 @@ class Growths:
             return self.inverse(op.fn.growth(*args))
         if is_map(term, "exp"):
             return self.exponential(apply(MUL, -1, args[0]))
+        if lo == hi == 0:
+            return Majorant(tame=False, fault=Fault(INFINITE, "a quotient by 0", True))
         if lo > 0 or hi < 0:
             return replace(m.cut(True), sharp=m.sharp and self.kind(m) == "polynomial")
         if is_map(term, "mul"):
@@ -311,7 +313,7 @@ class Growths:
         if is_map(term, "pow") and (k := number_of(args[1])):
             return (self.inverse(args[0]) if k > 0 else self.of(args[0])).raised(abs(float(k)))
         if is_map(term, "add", "pieces", "maximum") and all(self.ranges.of(a)[0] >= 0 for a in args):
-            best = [r for a in args if (r := self.inverse(a)).fault is None and r.pole is None]
+            best = [r for a in args if a.width is not None and (r := self.inverse(a)).fault is None and r.pole is None]
             if best and not is_map(term, "pieces"):
                 return replace(best[0], tame=best[0].tame and m.tame, sharp=False)
         poly = self.moments.expand(term)
