@@ -12,6 +12,8 @@ survives when all pass that fit into --seconds, none longer than LONGEST. What s
 survivors.toml says why) or a hole in the tests.
 """
 
+import __future__
+
 import argparse
 import ast
 import copy
@@ -152,28 +154,34 @@ class File:
         functions = (f for f in gc.get_objects() if isinstance(f, FunctionType))
         self.functions = [f for f in functions if f.__code__.co_filename == self.absolute]
 
-    def use(self, tree: ast.Module, whole: bool = False) -> None:
-        """Exchange the code of all functions; where the whole file is meant, what stands outside of them too."""
+    def use(self, tree: ast.Module, line: int = 0) -> None:
+        """Exchange the code of all functions, and what the line stands for outside of functions."""
         codes = {key(c): c for c in inner(compile(tree, self.absolute, "exec"))}
         for f in self.functions:
             if key(f.__code__) in codes:
                 f.__code__ = codes[key(f.__code__)]
-        if whole:
-            name = self.path.removesuffix(".py").replace("/", ".")
-            new: dict[str, Any] = {"__name__": name}
-            exec(compile(tree, self.absolute, "exec"), new)
-            replace_defaults(vars(sys.modules[name]), new)
+        if line:
+            old = vars(sys.modules[self.path.removesuffix(".py").replace("/", ".")])
+            new = dict(old)
+            statements = [s for s in tree.body if s.lineno <= line <= (s.end_lineno or line)]
+            exec(compile(ast.Module(statements, []), self.absolute, "exec", __future__.annotations.compiler_flag), new)
+            exchange(old, new)
 
 
-def replace_defaults(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """The default arguments of functions and of methods, and the methods that dataclasses are given."""
-    for name in old.keys() & new.keys():
+def exchange(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Constants, default arguments of functions and of methods, and the methods that dataclasses are given."""
+    for name in [n for n in old.keys() & new.keys() if old[n] is not new[n]]:
         if isinstance(old[name], FunctionType):
             old[name].__defaults__, old[name].__kwdefaults__ = new[name].__defaults__, new[name].__kwdefaults__
             if old[name].__code__.co_filename == "<string>":
                 old[name].__code__ = new[name].__code__
-        elif isinstance(old[name], type) and isinstance(new[name], type) and old[name] is not new[name]:
-            replace_defaults(vars(old[name]), vars(new[name]))
+        elif isinstance(old[name], type) and isinstance(new[name], type):
+            exchange(vars(old[name]), vars(new[name]))
+        elif name.isupper():
+            was = old[name]
+            for module in list(sys.modules.values()):
+                for alias in [a for a, value in vars(module).items() if value is was]:
+                    setattr(module, alias, new[name])
 
 
 def inner(code: CodeType) -> Iterator[CodeType]:
@@ -281,14 +289,13 @@ class Mutation:
         start = time.monotonic()
         explained = explanations(file.path)
         reached = self.reached[file.path]
-        anywhere = set().union(*reached.values())
         noticed: Counter[str] = Counter()
         total, survivors = 0, set()
         for mutant in mutants(ast.parse(file.source)):
             if self.options.match not in mutant.name:
                 continue
             total += 1
-            tests = self.chosen(file, reached.get(mutant.statement, set()) if mutant.statement else anywhere, noticed)
+            tests = self.chosen(file, reached.get(mutant.statement, set()) if mutant.statement else set(self.seconds), noticed)
             if by := self.noticed(file, mutant, tests):
                 noticed[by] += 1
             else:
@@ -318,7 +325,7 @@ class Mutation:
         if not pid:
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             self.quiet()
-            file.use(mutant.tree, whole=not mutant.statement)
+            file.use(mutant.tree, 0 if mutant.statement else mutant.line)
             self.run(tests, self.seconds, running)
             os._exit(0)
         ended = os.waitpid(pid, 0)[1]
