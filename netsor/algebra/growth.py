@@ -86,16 +86,19 @@ class Growths:
         return out
 
     def unbounded(self, poly: Poly, least: int = 2) -> list[Mono]:
-        """What is left of a polynomial as an upper bound: -c a^{2k} (2k >= least) outweighs lower powers of a and itself,
-        and whatever is never positive is dropped."""
+        """What is left of a polynomial as an upper bound: a^{2k} (2k >= least) outweighs lower powers of a where all its
+        coefficients together are negative, and whatever is never positive is dropped."""
+        pure = [m for m in poly if len(set(m.atoms)) == 1 and not m.bound]
+        most: dict[tuple[Term, int], float] = {}
+        for m in pure:
+            power = m.atoms[0], len(m.atoms)
+            most[power] = most.get(power, 0.0) + self.sign(Mono(m.number, (), m.scalars))[1]
         heavy: dict[Term, int] = {}
-        for m in poly:
-            k = len(m.atoms)
-            pure = len(set(m.atoms)) == 1 and not m.bound
-            if pure and k >= least and k % 2 == 0 and self.sign(Mono(m.number, (), m.scalars))[1] < 0:
-                heavy[m.atoms[0]] = max(k, heavy.get(m.atoms[0], 0))
-        outweighed = (m for m in poly if not (len(set(m.atoms)) == 1 and len(m.atoms) <= heavy.get(m.atoms[0], 0)))
-        return [m for m in outweighed if m.atoms and self.sign(m)[1] > 0]
+        for (a, k), coefficient in most.items():
+            if k >= least and k % 2 == 0 and coefficient < 0:
+                heavy[a] = max(k, heavy.get(a, 0))
+        left = [m for m in poly if m not in pure or len(m.atoms) > heavy.get(m.atoms[0], 0)]
+        return [m for m in left if m.atoms and self.sign(m)[1] > 0]
 
     # ---- rules
 
