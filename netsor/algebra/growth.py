@@ -200,7 +200,7 @@ class Growths:
         if whole.fault:
             code = whole.fault.code if whole.fault.undefined else UNCERTAIN  # the logarithm may be integrable again
             return replace(whole, fault=replace(whole.fault, code=code))
-        degrees = [len(m.atoms) for e in whole.exponents if not (e.bounded and lo > 0) for m in e.poly]
+        degrees = [len(m.atoms) for e in whole.exponents if not e.bounded for m in e.poly]
         return Majorant(
             degree=max([0.0, whole.order, *map(float, degrees)]),
             tame=lo > 0 and up.tame,
