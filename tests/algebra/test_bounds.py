@@ -341,6 +341,12 @@ BOUNDS: list[tuple[Term, str, str]] = [
     (exp(x**5 - x**4), "0 sharp NS106", "0 sharp NS106"),
     (exp(x**5 - x**4 - x**6), "0 tame", "0 sharp NS106"),
     (exp(1 / sqrt(abs(x))), "0 sharp NS204", "0 jump"),
+    (exp(x - x * x + step(y)), "0 exp(+1x -1xx)! jump sharp", "0 exp(+1xx -1x)! jump sharp"),
+    (exp(sum_over(abs(X) * abs(X), i) / 9), "0 sharp NS204", "0 tame"),
+    (exp(abs(x + tanh(x)) ** 2.5), "0 sharp NS204", "0 tame"),
+    (exp(x**4 * abs(y) ** -0.5), "0 sharp NS204", "0 jump"),
+    (own(sympy.exp(sympy.Max(sympy.Abs(t + sympy.tanh(t)), 1) ** 3))(x, y), "0 sharp NS204", "0 tame"),
+    (exp(exp(x) * exp(-x) * y * y), "0 sharp NS204", "0"),
 ]
 
 
