@@ -281,7 +281,7 @@ class Growths:
             sure = slower and lo >= 0 and whole.sharp
             sure = sure and any(linear or (len(set(x.atoms)) == 1 < len(x.atoms)) for x in upwards)
             yield Fault(INFINITE if sure else UNCERTAIN, "an exponential of an exponential")
-        elif any(isinstance(a.op, Generator) and not gaussian(a) and self.of(a).degree for a in m.atoms):
+        elif any(not gaussian(a) and self.of(a).degree for a in m.atoms):
             yield Fault(UNCERTAIN, "an exponential of an initial vector that is neither Gaussian nor bounded")
         elif degree > 2:
             odd = all(map(is_gaussian, m.atoms)) and degree % 2 == 1

@@ -347,6 +347,11 @@ BOUNDS: list[tuple[Term, str, str]] = [
     (exp(x**4 * abs(y) ** -0.5), "0 sharp NS204", "0 jump"),
     (own(sympy.exp(sympy.Max(sympy.Abs(t + sympy.tanh(t)), 1) ** 3))(x, y), "0 sharp NS204", "0 tame"),
     (exp(exp(x) * exp(-x) * y * y), "0 sharp NS204", "0"),
+    (exp(x * exp(y)), "0 sharp NS204", "0 sharp NS204"),
+    (exp(relu(exp(x))), "0 sharp NS204", "0"),
+    (exp(x**3 * y), "0 sharp NS204", "0 sharp NS204"),
+    (sqrt(abs(x) * y * y), "0 tame sharp NS204?", "0 sharp pole 1.5"),
+    (sqrt(abs(x) * abs(y)), "1 holder sharp", "0 sharp pole 1"),
 ]
 
 
