@@ -52,15 +52,10 @@ Learnt = tuple[dict[str, float], dict[str, dict[int, set[str]]]]
 
 @dataclass
 class Mutant:
-    function: str
+    name: str
     line: int
     statement: int  # the line at which the innermost statement around it begins; 0 outside of functions
-    change: str
     tree: ast.Module
-
-    @property
-    def name(self) -> str:
-        return f"{self.function}: {self.change}"
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
@@ -88,7 +83,8 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants(tree: ast.Module) -> Iterator[Mutant]:
-    """Each holds the same tree, changed only until the next one is asked for."""
+    """Each holds the same tree, changed only until the next one is asked for. Like changes in one function are numbered."""
+    named: Counter[str] = Counter()
 
     def inside(node: ast.AST, function: str, statement: int) -> Iterator[Mutant]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -106,7 +102,10 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
                     was, now = (first_line(x) for x in (child, wrong))
                     place(node, name, k, wrong)
                     ast.fix_missing_locations(tree)
-                    yield Mutant(function, child.lineno, begins, f"{was}  ->  {now}{where}", tree)
+                    text = f"{function}: {was}  ->  {now}{where}"
+                    named[text] += 1
+                    number = f"  #{named[text]}" if named[text] > 1 else ""
+                    yield Mutant(text + number, child.lineno, begins, tree)
                     place(node, name, k, child)
                 yield from inside(child, function, begins)
 

@@ -333,6 +333,5 @@ def is_gaussian(a: Term) -> bool:
 
 def squared(term: Term) -> Term | None:
     """u where the term is u u or u^2."""
-    if is_map(term, "mul") and term.args[0] == term.args[1]:
-        return term.args[0]
-    return term.args[0] if is_map(term, "pow") and number_of(term.args[1]) == 2 else None
+    product = is_map(term, "mul") and term.args[0] == term.args[1]
+    return term.args[0] if product or (is_map(term, "pow") and number_of(term.args[1]) == 2) else None
