@@ -15,7 +15,7 @@ help:
 	@echo "make lint     ruff check, ruff format --check, mypy --strict"
 	@echo "make format   let ruff rewrite the code"
 	@echo "make nightly  the slow tests"
-	@echo "make mutate   small wrong versions of rules/ and algebra/: which does no test notice? (hours)"
+	@echo "make mutate   small wrong versions of rules/ and algebra/: which does no test notice? (an hour)"
 	@echo "make bench    time the engines and the expectations; see benchmarks/README.md"
 	@echo "make clean    remove what the other targets wrote, except $(VENV)"
 

@@ -12,6 +12,8 @@ survives when all pass that fit into --seconds, none longer than LONGEST. What s
 survivors.toml says why) or a hole in the tests.
 """
 
+import __future__
+
 import argparse
 import ast
 import copy
@@ -50,15 +52,10 @@ Learnt = tuple[dict[str, float], dict[str, dict[int, set[str]]]]
 
 @dataclass
 class Mutant:
-    function: str
+    name: str
     line: int
     statement: int  # the line at which the innermost statement around it begins; 0 outside of functions
-    change: str
     tree: ast.Module
-
-    @property
-    def name(self) -> str:
-        return f"{self.function}: {self.change}"
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
@@ -86,7 +83,8 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants(tree: ast.Module) -> Iterator[Mutant]:
-    """Each holds the same tree, changed only until the next one is asked for."""
+    """Each holds the same tree, changed only until the next one is asked for. Like changes in one function are numbered."""
+    named: Counter[str] = Counter()
 
     def inside(node: ast.AST, function: str, statement: int) -> Iterator[Mutant]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -99,11 +97,15 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
                     continue
                 body = isinstance(child, ast.stmt) and isinstance(node, ast.FunctionDef)
                 begins = child.lineno if isinstance(child, ast.stmt) and (body or statement) else statement
+                where = f"  in  {first_line(node)}" if isinstance(child, ast.Constant) else ""
                 for wrong in changes(child):
                     was, now = (first_line(x) for x in (child, wrong))
                     place(node, name, k, wrong)
                     ast.fix_missing_locations(tree)
-                    yield Mutant(function, child.lineno, begins, f"{was}  ->  {now}", tree)
+                    text = f"{function}: {was}  ->  {now}{where}"
+                    named[text] += 1
+                    number = f"  #{named[text]}" if named[text] > 1 else ""
+                    yield Mutant(text + number, child.lineno, begins, tree)
                     place(node, name, k, child)
                 yield from inside(child, function, begins)
 
@@ -151,28 +153,34 @@ class File:
         functions = (f for f in gc.get_objects() if isinstance(f, FunctionType))
         self.functions = [f for f in functions if f.__code__.co_filename == self.absolute]
 
-    def use(self, tree: ast.Module, whole: bool = False) -> None:
-        """Exchange the code of all functions; where the whole file is meant, what stands outside of them too."""
+    def use(self, tree: ast.Module, line: int = 0) -> None:
+        """Exchange the code of all functions, and what the line stands for outside of functions."""
         codes = {key(c): c for c in inner(compile(tree, self.absolute, "exec"))}
         for f in self.functions:
             if key(f.__code__) in codes:
                 f.__code__ = codes[key(f.__code__)]
-        if whole:
-            name = self.path.removesuffix(".py").replace("/", ".")
-            new: dict[str, Any] = {"__name__": name}
-            exec(compile(tree, self.absolute, "exec"), new)
-            replace_defaults(vars(sys.modules[name]), new)
+        if line:
+            old = vars(sys.modules[self.path.removesuffix(".py").replace("/", ".")])
+            new = dict(old)
+            statements = [s for s in tree.body if s.lineno <= line <= (s.end_lineno or line)]
+            exec(compile(ast.Module(statements, []), self.absolute, "exec", __future__.annotations.compiler_flag), new)
+            exchange(old, new)
 
 
-def replace_defaults(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """The default arguments of functions and of methods, and the methods that dataclasses are given."""
-    for name in old.keys() & new.keys():
+def exchange(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Constants, default arguments of functions and of methods, and the methods that dataclasses are given."""
+    for name in [n for n in old.keys() & new.keys() if old[n] is not new[n]]:
         if isinstance(old[name], FunctionType):
             old[name].__defaults__, old[name].__kwdefaults__ = new[name].__defaults__, new[name].__kwdefaults__
             if old[name].__code__.co_filename == "<string>":
                 old[name].__code__ = new[name].__code__
-        elif isinstance(old[name], type) and isinstance(new[name], type) and old[name] is not new[name]:
-            replace_defaults(vars(old[name]), vars(new[name]))
+        elif isinstance(old[name], type) and isinstance(new[name], type):
+            exchange(vars(old[name]), vars(new[name]))
+        elif name.isupper():
+            was = old[name]
+            for module in list(sys.modules.values()):
+                for alias in [a for a, value in vars(module).items() if value is was]:
+                    setattr(module, alias, new[name])
 
 
 def inner(code: CodeType) -> Iterator[CodeType]:
@@ -280,22 +288,24 @@ class Mutation:
         start = time.monotonic()
         explained = explanations(file.path)
         reached = self.reached[file.path]
-        anywhere = set().union(*reached.values())
         noticed: Counter[str] = Counter()
-        total = survivors = 0
+        total, survivors = 0, set()
         for mutant in mutants(ast.parse(file.source)):
             if self.options.match not in mutant.name:
                 continue
             total += 1
-            tests = self.chosen(file, reached.get(mutant.statement, set()) if mutant.statement else anywhere, noticed)
+            tests = self.chosen(file, reached.get(mutant.statement, set()) if mutant.statement else set(self.seconds), noticed)
             if by := self.noticed(file, mutant, tests):
                 noticed[by] += 1
             else:
-                survivors += 1
+                survivors.add(mutant.name)
                 if mutant.name not in explained:
                     self.unexplained += 1
                     self.say(f"{file.path}:{mutant.line}: {mutant.name}   [{len(tests)} tests]")
-        self.say(f"{file.path}: {total - survivors} of {total} noticed, {survivors} survive, {time.monotonic() - start:.0f} s")
+        for name in explained - survivors if not self.options.match else ():
+            self.say(f"{file.path}: explained, and noticed or no longer there: {name}")
+        noted = sum(noticed.values())
+        self.say(f"{file.path}: {noted} of {total} noticed, {total - noted} survive, {time.monotonic() - start:.0f} s")
 
     def chosen(self, file: File, names: set[str], noticed: Counter[str]) -> list[str]:
         mirror = f"tests/{Path(file.path).parent.name}/"
@@ -314,7 +324,7 @@ class Mutation:
         if not pid:
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             self.quiet()
-            file.use(mutant.tree, whole=not mutant.statement)
+            file.use(mutant.tree, 0 if mutant.statement else mutant.line)
             self.run(tests, self.seconds, running)
             os._exit(0)
         ended = os.waitpid(pid, 0)[1]

@@ -86,16 +86,19 @@ class Growths:
         return out
 
     def unbounded(self, poly: Poly, least: int = 2) -> list[Mono]:
-        """What is left of a polynomial as an upper bound: -c a^{2k} (2k >= least) outweighs lower powers of a and itself,
-        and whatever is never positive is dropped."""
+        """What is left of a polynomial as an upper bound: a^{2k} (2k >= least) outweighs lower powers of a where all its
+        coefficients together are negative, and whatever is never positive is dropped."""
+        pure = [m for m in poly if len(set(m.atoms)) == 1 and not m.bound]
+        most: dict[tuple[Term, int], float] = {}
+        for m in pure:
+            power = m.atoms[0], len(m.atoms)
+            most[power] = most.get(power, 0.0) + self.sign(Mono(m.number, (), m.scalars))[1]
         heavy: dict[Term, int] = {}
-        for m in poly:
-            k = len(m.atoms)
-            pure = len(set(m.atoms)) == 1 and not m.bound
-            if pure and k >= least and k % 2 == 0 and self.sign(Mono(m.number, (), m.scalars))[1] < 0:
-                heavy[m.atoms[0]] = max(k, heavy.get(m.atoms[0], 0))
-        outweighed = (m for m in poly if not (len(set(m.atoms)) == 1 and len(m.atoms) <= heavy.get(m.atoms[0], 0)))
-        return [m for m in outweighed if m.atoms and self.sign(m)[1] > 0]
+        for (a, k), coefficient in most.items():
+            if k >= least and k % 2 == 0 and coefficient < 0:
+                heavy[a] = max(k, heavy.get(a, 0))
+        left = [m for m in poly if m not in pure or len(m.atoms) > heavy.get(m.atoms[0], 0)]
+        return [m for m in left if m.atoms and self.sign(m)[1] > 0]
 
     # ---- rules
 
@@ -197,7 +200,7 @@ class Growths:
         if whole.fault:
             code = whole.fault.code if whole.fault.undefined else UNCERTAIN  # the logarithm may be integrable again
             return replace(whole, fault=replace(whole.fault, code=code))
-        degrees = [len(m.atoms) for e in whole.exponents if not (e.bounded and lo > 0) for m in e.poly]
+        degrees = [len(m.atoms) for e in whole.exponents if not e.bounded for m in e.poly]
         return Majorant(
             degree=max([0.0, whole.order, *map(float, degrees)]),
             tame=lo > 0 and up.tame,
@@ -278,7 +281,7 @@ class Growths:
             sure = slower and lo >= 0 and whole.sharp
             sure = sure and any(linear or (len(set(x.atoms)) == 1 < len(x.atoms)) for x in upwards)
             yield Fault(INFINITE if sure else UNCERTAIN, "an exponential of an exponential")
-        elif any(isinstance(a.op, Generator) and not gaussian(a) and self.of(a).degree for a in m.atoms):
+        elif any(not gaussian(a) and self.of(a).degree for a in m.atoms):
             yield Fault(UNCERTAIN, "an exponential of an initial vector that is neither Gaussian nor bounded")
         elif degree > 2:
             odd = all(map(is_gaussian, m.atoms)) and degree % 2 == 1
@@ -298,6 +301,8 @@ class Growths:
             return self.inverse(op.fn.growth(*args))
         if is_map(term, "exp"):
             return self.exponential(apply(MUL, -1, args[0]))
+        if lo == hi == 0:
+            return Majorant(tame=False, fault=Fault(INFINITE, "a quotient by 0", True))
         if lo > 0 or hi < 0:
             return replace(m.cut(True), sharp=m.sharp and self.kind(m) == "polynomial")
         if is_map(term, "mul"):
@@ -311,7 +316,7 @@ class Growths:
         if is_map(term, "pow") and (k := number_of(args[1])):
             return (self.inverse(args[0]) if k > 0 else self.of(args[0])).raised(abs(float(k)))
         if is_map(term, "add", "pieces", "maximum") and all(self.ranges.of(a)[0] >= 0 for a in args):
-            best = [r for a in args if (r := self.inverse(a)).fault is None and r.pole is None]
+            best = [r for a in args if a.width is not None and (r := self.inverse(a)).fault is None and r.pole is None]
             if best and not is_map(term, "pieces"):
                 return replace(best[0], tame=best[0].tame and m.tame, sharp=False)
         poly = self.moments.expand(term)
@@ -328,6 +333,5 @@ def is_gaussian(a: Term) -> bool:
 
 def squared(term: Term) -> Term | None:
     """u where the term is u u or u^2."""
-    if is_map(term, "mul") and term.args[0] == term.args[1]:
-        return term.args[0]
-    return term.args[0] if is_map(term, "pow") and number_of(term.args[1]) == 2 else None
+    product = is_map(term, "mul") and term.args[0] == term.args[1]
+    return term.args[0] if product or (is_map(term, "pow") and number_of(term.args[1]) == 2) else None

@@ -107,7 +107,7 @@ def power(x: Range, k: float) -> Range:
     lo, hi = x
     if k < 0:
         lo, hi = power(x, -k)
-        if lo < 0 < hi or lo == hi == 0:
+        if lo < 0 < hi:
             return LINE
         return 1 / hi if hi else -INF, 1 / lo if lo else INF
     if k % 2 == 0:

@@ -11,7 +11,7 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsor import Plate, Program, clip, dot, elementwise, exp, log, matrix, mean, param, sqrt, sum_over, tanh, vector
+from netsor import Plate, Program, clip, dot, elementwise, exp, log, matrix, mean, oo, param, sqrt, sum_over, tanh, vector
 from netsor.algebra.ranges import INF, Ranges, divided, hull, law_range, magnitude, multiplied, power
 from netsor.binding import table
 from netsor.functions import max_over, mean_over, softmax
@@ -29,6 +29,11 @@ half, far = clip(Fraction(1, 2)), 3 + clip(2)(x)  # in [-1/2, 1/2]; in [1, 5]
 near = half(x) - 2  # in [-5/2, -3/2]
 
 
+HEAD = Plate("head").index("a")
+SCORE = dot(matrix("Q", HEAD) @ x, matrix("K", HEAD) @ y)
+MANY = Program("many", m=sum_over(half(SCORE), HEAD) / HEAD.plate.size).at(head=oo)["m"]
+
+
 def uniform(low: float, high: float) -> Term:
     return vector("u", law=Law("uniform", moment=lambda k: 0, quantile=lambda q: low + (high - low) * q))
 
@@ -42,7 +47,9 @@ TERMS: dict[str, tuple[Term, float, float]] = {
     "a matrix times a vector": (matrix("W") @ tanh(x), -INF, INF),
     "a law with a support": (uniform(-1, 3), -1, 3),
     "a score": (P, -INF, INF),
+    "a score of bounded vectors": (dot(half(x), half(y)), -INF, INF),
     "an average": (mean(far), 1, 5),
+    "an average over infinitely many members": (MANY, -0.5, 0.5),
     "an average of a Gaussian": (mean(x), -INF, INF),
     "a parameter": (param("c", 3) * far, 3, 15),
     "a free parameter": (param("c"), -INF, INF),
@@ -66,12 +73,14 @@ TERMS: dict[str, tuple[Term, float, float]] = {
     "a root": (sqrt(far), 1, math.sqrt(5)),
     "an inverse root": (far ** Fraction(-1, 2), 1 / math.sqrt(5), 1),
     "a power of a positive number": (2**x, 0, INF),
+    "a power of a small number": (0.5**x, 0, INF),
     "a power of something": (half(x) ** x, -INF, INF),
     "|x|": (abs(x), 0, INF),
     "|.| of what is negative": (abs(near), 1.5, 2.5),
     "exp": (exp(half(x)), math.exp(-0.5), math.exp(0.5)),
     "exp of what is large": (exp(1000 + half(x)), INF, INF),
     "log": (log(far), 0, math.log(5)),
+    "log of what is small": (log((half(x) + 1) / 2), math.log(0.25), math.log(0.75)),
     "log of a size": (log(abs(x)), -INF, INF),
     "maximum": (own(sympy.Max(t, u))(far, half(x)), 1, 5),
     "minimum": (own(sympy.Min(t, u))(far, half(x)), -0.5, 0.5),
@@ -81,6 +90,7 @@ TERMS: dict[str, tuple[Term, float, float]] = {
     "a sum over some members": (sum_over(half(X) + 1, i, where=i < 2), 0, 4.5),
     "a sum of negative numbers over some members": (sum_over(half(X) - 1, i, where=i < 2), -4.5, 0),
     "a sum over members of both signs": (sum_over(half(X), i), -1.5, 1.5),
+    "a sum over some members of both signs": (sum_over(half(X), i, where=i < 2), -1.5, 1.5),
     "a sum over a plate without a size": (sum_over(half(K) + 1, k), 0.5, INF),
     "a sum of negative numbers over one": (sum_over(half(K) - 1, k), -INF, -0.5),
     "an average over members": (mean_over(half(X) + 1, i), 0.5, 1.5),
