@@ -92,6 +92,7 @@ LONGER = {
     "ir": "letters, families and terms are defined by each other, and a term has every operator",
     "cli": "one function a command",
     "finite.rooms": "one plan: which vectors share a frame, and what it costs",
+    "testing.convergence": "one test: what is looked at, at which widths, and the fit through them",
     "runs.reduce": "accumulators of one protocol: each with its state, its sum and its result",
 }
 

@@ -172,9 +172,9 @@ def processor_time(f: Callable[[], object]) -> float:
 
 
 def microseconds(run: Callable[[int], object], guess: float) -> float:
-    """One run of `run(runs)`, from enough runs for about two seconds; `guess` seconds each."""
-    runs = int(min(max(PER_CELL / guess, 1), 2**16))
-    return processor_time(lambda: run(runs)) / runs * 1e6
+    """One run of `run(runs)`: the best of three, each of enough runs for a third of PER_CELL; `guess` seconds each."""
+    runs = int(min(max(PER_CELL / 3 / guess, 1), 2**16))
+    return min(processor_time(lambda: run(runs)) for _ in range(3)) / runs * 1e6
 
 
 def measured(what: str, program: Program, n: int, asked: dict[str, dict[str, int]], loop: Callable[..., object] | None) -> Row:
@@ -205,7 +205,9 @@ def measured(what: str, program: Program, n: int, asked: dict[str, dict[str, int
         engine(None, 1, fast=True)  # which compiles
         compiled = microseconds(lambda runs: engine(None, runs, fast=True), choice.cost.nanoseconds * 1e-9)
     source, room = np.random.Generator(np.random.SFC64(0)), np.empty(2**14)
-    floor = processor_time(lambda: [source.standard_normal(out=room) for _ in range(64)]) / 2**20 * 1e6 * choice.cost.normals
+    floor = (
+        microseconds(lambda runs: [source.standard_normal(out=room) for _ in range(runs)], 2e-4) / 2**14 * choice.cost.normals
+    )
     engines.ROOM = 0  # which is not touched
     tracemalloc.start()
     engine(None, min(256 if n <= 4096 else 1, choice.cost.shard))

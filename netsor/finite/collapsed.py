@@ -42,7 +42,7 @@ class Collapsed(Interpreter):
     def __init__(self, plan: Plan, setting: Setting, shard: int) -> None:
         super().__init__()
         self.plan, self.moments, self.setting = plan, plan.moments, setting
-        self.block = max(64, BLOCK // (max(1, plan.explicit_vectors) * shard))
+        self.block = max(32, BLOCK // (max(1, plan.explicit_vectors) * shard))
         self.own: Collapsed = proxy(self)  # what belongs to a shard does not keep it: its arrays go when it goes
         self.frames, self.means = Frames(self.own), Means(self.own)
         self.limit: Interpreter | None = None

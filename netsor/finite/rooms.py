@@ -214,7 +214,8 @@ class Plan:
         for x, y in links:
             beside[x.node].add(y.node)
             beside[y.node].add(x.node)
-        sizes = {v: count(p.inner) for v, p in room.parts.items() if p.source and v not in beside[v]}
+        alone = {v: p for v, p in room.parts.items() if p.source and v not in beside[v]}
+        sizes = {v: count(p.inner) * (self.acts(v) if v in self.structure.copies else 1) for v, p in alone.items()}
         for node in sorted(sizes, key=lambda v: -sizes[v]):
             room.parts[node].leaf = not any(room.parts[other].leaf for other in beside[node])
 
@@ -266,7 +267,7 @@ class Plan:
                 drawn += m * known * count({s for s in copies if isinstance(s, Index)}) * first
                 products += m * vectors * (known + vectors)
         widest = max((t.width.at(self.width) for t in self.structure.generators.values() if t.width is not None), default=1)
-        most = min(16384, max(4096, 2**21 // widest))  # narrow programs are mostly the work of reading them
+        most = min(16384, max(4096, 2**22 // widest))  # narrow programs are mostly the work of reading them
         shard = min(most, max(LEAST, SHARD // max(1, self.explicit_vectors * widest)), max(1, FRAMES // max(1, framed)))
         if self.passes > 1:  # rather kept than drawn again
             shard = min(shard, max(LEAST_KEPT, KEPT // max(1, self.explicit_numbers)))
