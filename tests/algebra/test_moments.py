@@ -230,6 +230,25 @@ def test_averages_are_replaced_by_their_limits() -> None:
     assert not moments.resolved(inner) + bind(scalar(table("t", i)), (i,)).scaled(-1)
 
 
+@pytest.mark.parametrize(
+    ("term", "so"),
+    [
+        (x, False),
+        (x - y, False),
+        (x + 1, True),
+        (x + (y - (x + p)), True),
+        (2 * (x - (y + x)) * (x + y), False),
+        (tanh(x + 1), False),
+        (x + y * (y + 1), True),
+    ],
+    ids=str,
+)
+def test_vectors_in_which_a_constant_stands(term: Term, so: bool) -> None:
+    """In them or in a sum in them, not in what a function makes of it; the answer stays."""
+    moments = Moments()
+    assert [moments.shifted(term) for _ in range(2)] == [so, so]
+
+
 def test_groups_that_share_a_source() -> None:
     moments = Moments()
     found = components([x, y, tanh(x), relu(b), x + y, exp(b)], moments.sources)

@@ -57,6 +57,13 @@ def test_what_a_nonlinearity_sees(m: float) -> None:
 
 
 @pytest.mark.parametrize("m", LARGE)
+def test_functions_beside_an_independent_factor(m: float) -> None:
+    """Cov(f v, f) = E v Var f with f = relu(z + m), which is z + m."""
+    f, v = relu(vector("z") + m), vector("v", mean=2)
+    assert float(limit(a=f * v, b=f).covariance("a", "b").value) == pytest.approx(2, rel=1e-9 + 1e-15 * m)
+
+
+@pytest.mark.parametrize("m", LARGE)
 def test_products(m: float) -> None:
     """Cov(x_i x_j, x_k x_l) = sum of pairings with a pair across, means and all."""
     x = shifted(m)
