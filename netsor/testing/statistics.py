@@ -20,6 +20,7 @@ from netsor.numeric.streams import Rng, seed_of
 
 Array = NDArray[np.float64]
 
+NOTHING = 1e-14  # standard deviations of means of features, which are rounded to 1e-12
 POWER = 0.9
 ALARM = 1e-6
 
@@ -88,6 +89,7 @@ def hotelling(name: str, f: Array, g: Array, alarm: float = ALARM) -> Test:
 def distance(name: str, gap: Array, covariance: Array, runs: int, alarm: float = ALARM) -> Test:
     """Is a vector of mean 0, its covariance estimated from `runs` runs? Directions without variance must be exactly 0."""
     entries = np.sqrt(np.diag(covariance))
+    entries = np.where(entries > NOTHING, entries, 0.0)
     unit = np.where(entries > 0, entries, 1.0)
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
     kept = values > 1e-9 * max(float(values.max(initial=0.0)), 1e-300)

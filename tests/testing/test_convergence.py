@@ -26,6 +26,7 @@ from netsor import (
     OutsideTheorem,
     Plate,
     Program,
+    distinct,
     dot,
     layernorm,
     matrix,
@@ -168,6 +169,15 @@ def test_small_widths_are_told_from_a_wrong_limit(monkeypatch: pytest.MonkeyPatc
     record = converges(late(), **FAST | {"runs": 32768})
     assert not record.passed
     assert record.narrow is not None
+
+
+def test_vectors_that_are_constant() -> None:
+    """A softmax over one member is 1, a sum over none 0: their features have no variance, nor one of rounding errors."""
+    i, k = Plate("token", 1).indices("i k")
+    x = vector("x", i)
+    program = Program("still", x=x, one=softmax(x[k], k), none=sum_over(x, i, where=distinct(i, i)))
+    for seed in range(4):
+        assert_converges(program, rng=seed, **FAST)
 
 
 def off_by_two_percent(draws: Any, names: Any, runs: int) -> np.ndarray:
