@@ -89,7 +89,8 @@ def hotelling(name: str, f: Array, g: Array, alarm: float = ALARM) -> Test:
 def distance(name: str, gap: Array, covariance: Array, runs: int, alarm: float = ALARM) -> Test:
     """Is a vector of mean 0, its covariance estimated from `runs` runs? Directions without variance must be exactly 0."""
     entries = np.sqrt(np.diag(covariance))
-    entries = np.where(entries > NOTHING, entries, 0.0)
+    moving = entries > NOTHING
+    entries, covariance = np.where(moving, entries, 0.0), np.where(np.outer(moving, moving), covariance, 0.0)
     unit = np.where(entries > 0, entries, 1.0)
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
     kept = values > 1e-9 * max(float(values.max(initial=0.0)), 1e-300)
