@@ -230,7 +230,16 @@ def output(*suffixes: str) -> Callable[..., Any]:
 
 
 file_argument = click.argument("file")
-names_argument = click.argument("names", metavar="[NAME]...", nargs=-1)
+
+
+def no_settings(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if "=" in name:
+            raise click.UsageError(f"{name} is a setting and no name: write -s {name}", context)
+    return names
+
+
+names_argument = click.argument("names", metavar="[NAME]...", nargs=-1, callback=no_settings)
 settings_option = click.option(
     "-s",
     "settings",

@@ -285,6 +285,7 @@ def test_explain_without_the_docs(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (["derive"], 2, "Missing argument 'FILE'"),
         (["nonsense"], 2, "No such command"),
         (["derive", "attention", "--nonsense"], 2, "No such option"),
+        (["evaluate", "attention", "tokens=8"], 2, "write -s tokens=8"),
         (["derive", "no_such_file.py"], 2, "attention, attention_observables, cross_attention"),
         (["derive", "attention", "-s", "tokens"], 2, "name=value"),
         (["derive", "attention", "-s", "tokens=2", "-s", "tokens=3"], 2, "once"),

@@ -19,12 +19,9 @@ def score_covariance(moments: Moments, p: Term, q: Term) -> Poly:
     if not masks:
         return moments.expect(*factors)
     leaf = leaf_of(factors)
-    poly = moments.define(leaf)
-    return Poly(
-        tuple(
-            m for m in (scalar(leaf) if poly is None else poly) if simplify(Mono(1, m.bound, (*m.scalars, *masks))) is not None
-        )
-    )
+    defined = moments.define(leaf)
+    poly = scalar(leaf) if defined is None else defined
+    return Poly(tuple(m for m in poly if simplify(Mono(1, m.bound, (*m.scalars, *masks))) is not None))
 
 
 def conjuncts(mask: Term) -> list[Term]:

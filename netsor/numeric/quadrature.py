@@ -134,9 +134,8 @@ def doubted1(
 ) -> tuple[Array, Array]:
     """`expect1`, and how far off a feature that was not declared makes it (see `Rule.integral`)."""
     mean, var = _broadcast(mean, var)
-    scale = _scale(mean, var)
-    rule = _rule(_cuts(features, mean, scale), pace.along(scale), var.shape, level)
-    values = _evaluate(f, mean[..., None] + scale[..., None] * rule.z)
+    u, rule = line(mean, var, features, level, pace)
+    values = _evaluate(f, u)
     value, doubt = rule.integral(values)
     return np.where(var == 0, values[..., 0], value), np.where(var == 0, 0, doubt)
 
@@ -203,10 +202,10 @@ def doubted2(
 
 
 def line(mean: Array, var: Array, features: Sequence[Feature], level: int, pace: Pace = STILL) -> tuple[Array, Rule]:
-    """Nodes u and the rule for E f(U), U ~ N(mean, var).  Shapes: (n) to (n, nodes)."""
+    """Nodes u and the rule for E f(U), U ~ N(mean, var).  Shapes: (...) to (..., nodes)."""
     scale = _scale(mean, var)
     rule = _rule(_cuts(features, mean, scale), pace.along(scale), var.shape, level)
-    return mean[:, None] + scale[:, None] * rule.z, rule
+    return mean[..., None] + scale[..., None] * rule.z, rule
 
 
 def given(
